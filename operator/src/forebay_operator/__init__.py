@@ -1,0 +1,1 @@
+"""Forebay's control plane: the operator, the metrics adapter and the gateway."""

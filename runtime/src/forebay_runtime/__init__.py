@@ -1,0 +1,1 @@
+"""Forebay's runtime: a batching LLM engine behind an OpenAI-compatible server."""
