@@ -1,0 +1,44 @@
+# Forebay's commands. `make up` and `make test` are the two that matter; see README.md.
+SHELL := /bin/bash
+PY := .venv/bin/python
+MODEL ?= .models/smollm2
+PORT ?= 8000
+ARGS ?=
+
+.PHONY: up down models run check test bench crds venv lock
+
+up:             ## a Kubernetes, the images, the chart, a served model, one answer
+	python3 e2e/cluster/up.py
+
+down:           ## leaves nothing behind
+	python3 e2e/cluster/down.py
+
+venv: .venv/.ready
+.venv/.ready: requirements/dev.lock operator/pyproject.toml runtime/pyproject.toml
+	python3 -m pip --version >/dev/null && (command -v uv >/dev/null || python3 -m pip install --quiet --root-user-action=ignore uv)
+	[ -x $(PY) ] || uv venv --quiet --python 3.11 .venv
+	uv pip sync --quiet --require-hashes --python $(PY) requirements/dev.lock
+	uv pip install --quiet --python $(PY) --no-deps --no-build-isolation -e operator -e runtime
+	touch $@
+
+models: venv    ## the two sample models under .models/
+	$(PY) e2e/models.py
+
+run: models     ## the runtime alone on 127.0.0.1, no Kubernetes
+	.venv/bin/forebay-runtime serve $(MODEL) --host 127.0.0.1 --port $(PORT) $(ARGS)
+
+crds: venv      ## crds/ from the pydantic models
+	.venv/bin/forebay crds > crds/inferenceservices.yaml
+
+check: venv     ## everything that needs no cluster
+	$(PY) -m tests.gate check
+
+test: venv models  ## everything
+	$(PY) -m tests.gate test
+
+bench: venv models ## figures of docs/log.md
+	$(PY) -m bench
+
+lock:           ## renews requirements/*.lock
+	for t in operator runtime; do uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet $$t/pyproject.toml -o requirements/$$t.lock; done
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet requirements/dev.in operator/pyproject.toml runtime/pyproject.toml -o requirements/dev.lock

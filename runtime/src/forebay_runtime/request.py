@@ -1,0 +1,76 @@
+"""What a client asks of the engine, what it gets back, and whose fault an error is. No I/O, no torch."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+
+class RequestError(Exception):
+    """The client's fault. `status` is the HTTP status, `code` and `param` go into the OpenAI-shaped body."""
+
+    def __init__(self, message: str, *, status: int = 400, code: str | None = None, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.status, self.code, self.param = message, status, code, param
+
+
+class FinishReason(enum.Enum):
+    STOP = "stop"
+    LENGTH = "length"
+    ABORT = "abort"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How tokens are drawn. `seed` is always concrete here: the server draws one where the client named none.
+
+    Randomness is keyed by (seed, output position), so that the same logits give the same text in any batch.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0  # 0: no limit
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    seed: int = 0
+    max_tokens: int = 16
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    stop_token_ids: frozenset[int] = frozenset()
+    logprobs: int | None = None  # None: none; k >= 0: the chosen token's and the k best
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One token stream asked for: a client's request with n outputs becomes n of these, each with its own seed."""
+
+    request_id: str
+    prompt_token_ids: tuple[int, ...]
+    sampling: SamplingParams
+    eos_token_ids: frozenset[int] = frozenset()
+    cache_salt: str = ""
+    arrival: float = 0.0  # seconds, monotonic; only for ageing and metrics
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """`logprob` of the sampled token and the best (token_id, logprob) pairs, best first; all finite."""
+
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOutput:
+    """What one step added to one request. `finish_reason` set: the last output of that request."""
+
+    request_id: str
+    token_ids: tuple[int, ...]
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    finish_reason: FinishReason | None = None
+    num_cached_tokens: int = 0
+    error: str = field(default="")

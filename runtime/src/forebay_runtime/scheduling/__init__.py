@@ -1,0 +1,1 @@
+"""Which sequence runs how many tokens in which blocks. Standard library only."""

@@ -1,0 +1,43 @@
+"""One token stream being generated: the unit of scheduling."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from forebay_runtime.request import Request
+
+
+class SequenceStatus(enum.Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """Mutable; owned by the scheduler. KV of tokens [0, num_computed_tokens) is written in block_table's blocks."""
+
+    request: Request
+    token_ids: list[int]  # prompt, then output
+    num_prompt_tokens: int
+    block_table: list[int] = field(default_factory=list)
+    num_computed_tokens: int = 0
+    num_cached_tokens: int = 0
+    status: SequenceStatus = SequenceStatus.WAITING
+
+    @property
+    def request_id(self) -> str:
+        return self.request.request_id
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def num_output_tokens(self) -> int:
+        return len(self.token_ids) - self.num_prompt_tokens
+
+    @property
+    def output_token_ids(self) -> list[int]:
+        return self.token_ids[self.num_prompt_tokens :]

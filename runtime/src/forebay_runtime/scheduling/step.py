@@ -1,0 +1,51 @@
+"""One scheduler decision and its result: the only things that pass between scheduling and execution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from forebay_runtime.request import TokenLogprobs
+from forebay_runtime.scheduling.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledSequence:
+    """Run `num_new_tokens` of `sequence` from its num_computed_tokens on, then `draft_token_ids` after its last token.
+
+    `num_new_tokens` counts known tokens only. Logits are wanted (a token is sampled) exactly if
+    num_computed_tokens + num_new_tokens == num_tokens; drafts are given only then. The block table already covers
+    every token of the step, the drafts' too.
+    """
+
+    sequence: Sequence
+    num_new_tokens: int
+    draft_token_ids: tuple[int, ...] = ()
+
+    @property
+    def samples(self) -> bool:
+        s = self.sequence
+        return s.num_computed_tokens + self.num_new_tokens == s.num_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    sequences: tuple[ScheduledSequence, ...]
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(s.num_new_tokens + len(s.draft_token_ids) for s in self.sequences)
+
+
+@dataclass(frozen=True, slots=True)
+class SampledTokens:
+    """1 + accepted tokens, sampled from the target at consecutive output positions; empty where nothing is sampled."""
+
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprobs, ...] = ()  # one per token where asked for, else empty
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """One entry per scheduled sequence, in the step's order."""
+
+    sampled: tuple[SampledTokens, ...]
