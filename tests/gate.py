@@ -1,0 +1,222 @@
+"""The gate: `python -m tests.gate check|test [STAGE ...]` runs its stages in order and says where the time went.
+
+`check` needs no cluster. `test` adds the HTTP suite on a live runtime (direct and through the gateway) and, on a real
+cluster, the stories in e2e/ and the operator suite. A failed stage does not stop the later ones, unless they need it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+
+ROOT = pathlib.Path(__file__).parents[1]
+BIN = ROOT / ".venv/bin"
+LOGS = ROOT / ".state/gate"
+SUITES = pathlib.Path(os.environ.get("FOREBAY_CONFORMANCE", ROOT.parent / "shared/conformance"))
+MODEL = "smollm2"
+THEMES = (
+    "sse,stop,usage,utf8,context,discovery,auth,http,validation,sampling,logprobs,"
+    "metrics,concurrency,prefixcache,overload,disconnect,shutdown"
+)
+
+
+class StageError(Exception):
+    """A stage that did not end well; the message names its command and its log."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    name: str
+    run: Callable[[], None]
+    needs: str = ""
+
+
+# ------------------------------------------------------------------ running things
+def sh(*command: str | pathlib.Path, cwd: pathlib.Path = ROOT, minutes: float = 10, **env: str) -> None:
+    """Run in the foreground; its output is the stage's."""
+    argv = [str(c) for c in command]
+    print("$", " ".join(argv), flush=True)
+    whole = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | env
+    try:
+        done = subprocess.run(argv, cwd=cwd, env=whole, timeout=minutes * 60, check=False)
+    except subprocess.TimeoutExpired as e:
+        raise StageError(f"{argv[0]} took longer than {minutes:.0f} minutes") from e
+    if done.returncode:
+        raise StageError(f"exit {done.returncode}: {' '.join(argv)}")
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@contextlib.contextmanager
+def serving(name: str, *command: str | pathlib.Path, port: int, seconds: float = 120) -> Iterator[str]:
+    """A server in the background until the block ends; yields its address once /ready says so."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"{name}.log"
+    with log.open("w") as out:
+        argv = [str(c) for c in command]
+        process = subprocess.Popen(argv, cwd=ROOT, stdout=out, stderr=out, start_new_session=True)
+        try:
+            wait_ready(f"http://127.0.0.1:{port}", process, log, seconds)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            end(process)
+
+
+def wait_ready(url: str, process: subprocess.Popen[bytes], log: pathlib.Path, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise StageError(f"ended with {process.returncode} at start; see {log}:\n{log.read_text()[-2000:]}")
+        with contextlib.suppress(OSError), urllib.request.urlopen(url + "/ready", timeout=5) as reply:
+            if reply.status == 200:
+                return
+        time.sleep(0.2)
+    raise StageError(f"not ready in {seconds:.0f} s; see {log}")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(40)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(10)
+
+
+# ------------------------------------------------------------------ stages without a cluster
+CODE = ("operator/src", "runtime/src", "tests", "e2e", "bench")
+
+
+def format_() -> None:
+    sh(BIN / "ruff", "format", "--check", *CODE)
+
+
+def lint() -> None:
+    sh(BIN / "ruff", "check", *CODE)
+
+
+def types() -> None:
+    sh(BIN / "mypy", "operator/src", "runtime/src", "tests", "e2e", "bench")
+
+
+def layers() -> None:
+    sh(BIN / "lint-imports")
+
+
+def unit() -> None:
+    sh(BIN / "python", "-m", "pytest", "tests", "-q", "--durations=8", OMP_NUM_THREADS="2")
+
+
+# ------------------------------------------------------------------ the HTTP suite on a live runtime
+def suite(name: str) -> pathlib.Path:
+    where = SUITES / name
+    if not where.is_dir():
+        raise StageError(f"no conformance suite at {where}: set FOREBAY_CONFORMANCE to the folder that holds {name}/")
+    return where
+
+
+def http_cases(url: str, launcher: str) -> None:
+    common = ["-q", "--policy", "strict", "--tie-eps", "0.05", "--require", "all", "--themes", THEMES]
+    gaps = ["--gaps", str(ROOT / "tests/http-gaps.txt")]
+    server = ["--server-cmd", launcher, "--server-cmd-auth", launcher + " --api-key {api_key}"]
+    where = ["--base-url", url, "--model", MODEL]
+    sh(BIN / "python", "-m", "pytest", "cases", *where, *common, *gaps, *server, cwd=suite("http"), minutes=20)
+
+
+def runtime(port: int) -> list[str | pathlib.Path]:
+    return [BIN / "forebay-runtime", "serve", f".models/{MODEL}", "--served-model-name", MODEL, "--port", str(port)]
+
+
+def http_direct() -> None:
+    port = free_port()
+    launcher = f"{BIN}/forebay-runtime serve {ROOT}/.models/{MODEL} --served-model-name {MODEL} --port {{port}}"
+    with serving("runtime", *runtime(port), port=port) as url:
+        http_cases(url, launcher)
+
+
+def http_gateway() -> None:
+    back, front = free_port(), free_port()
+    launcher = f"{BIN}/python {ROOT}/tests/support/runtime_behind_gateway.py {ROOT}/.models/{MODEL} {MODEL} {{port}}"
+    with (
+        serving("runtime-behind", *runtime(back), port=back) as upstream,
+        serving(
+            "gateway", BIN / "forebay", "gateway", "--port", str(front), "--upstream", f"{MODEL}={upstream}", port=front
+        ) as url,
+    ):
+        http_cases(url, launcher)
+
+
+# ------------------------------------------------------------------ stages on a cluster
+def kubeconfig() -> str:
+    command = [sys.executable, "e2e/cluster/up.py", "--print-kubeconfig"]
+    return subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()
+
+
+def cluster() -> None:
+    sh(sys.executable, "e2e/cluster/up.py", "--only", "chart", minutes=45)
+
+
+def stories() -> None:
+    sh(BIN / "python", "-m", "pytest", "e2e", "-q", "--durations=0", minutes=30, KUBECONFIG=kubeconfig())
+
+
+def operator_suite() -> None:
+    good = ["--good", str(ROOT / "crds/examples/smollm2.yaml"), "--product", str(ROOT / "e2e/product.toml")]
+    command = [BIN / "python", "-m", "pytest", "cases", "-q", *good]
+    sh(*command, cwd=suite("operator"), minutes=45, KUBECONFIG=kubeconfig())
+
+
+CHECK = [Stage("format", format_), Stage("lint", lint), Stage("types", types), Stage("layers", layers)]
+CHECK += [Stage("unit", unit)]
+TEST = [
+    *CHECK,
+    Stage("cluster", cluster),
+    Stage("http-direct", http_direct),
+    Stage("http-gateway", http_gateway),
+    Stage("stories", stories, needs="cluster"),
+    Stage("operator-suite", operator_suite, needs="cluster"),
+]
+
+
+def main(words: list[str]) -> int:
+    plan = {"check": CHECK, "test": TEST}.get(words[0] if words else "")
+    names = {s.name for s in plan or []}
+    if plan is None or set(words[1:]) - names:
+        print(f"usage: python -m tests.gate check|test [{'|'.join(s.name for s in TEST)} ...]", file=sys.stderr)
+        return 2
+    failed: dict[str, str] = {}
+    rows: list[tuple[str, str, float]] = []
+    for stage in [s for s in plan if not words[1:] or s.name in words[1:]]:
+        began = time.monotonic()
+        print(f"\n===== {stage.name}", flush=True)
+        try:
+            if stage.needs in failed:
+                raise StageError(f"needs {stage.needs}, which failed")
+            stage.run()
+        except (StageError, OSError, subprocess.SubprocessError) as e:
+            failed[stage.name] = str(e)
+        rows.append((stage.name, "FAILED" if stage.name in failed else "ok", time.monotonic() - began))
+    print("\n===== where the time went")
+    for name, verdict, seconds in rows:
+        print(f"{name:<16}{seconds:>8.1f} s   {verdict:<8}{failed.get(name, '')[:300]}")
+    print(f"{'all':<16}{sum(r[2] for r in rows):>8.1f} s")
+    print(f"{len(rows) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
