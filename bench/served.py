@@ -23,7 +23,22 @@ from dataclasses import dataclass, field
 import httpx
 
 ROOT = pathlib.Path(__file__).parents[1]
-WORDS = "river stone lamp window paper cloud market signal garden engine copper letter valley harbor".split()
+WORDS = [
+    "river",
+    "stone",
+    "lamp",
+    "window",
+    "paper",
+    "cloud",
+    "market",
+    "signal",
+    "garden",
+    "engine",
+    "copper",
+    "letter",
+    "valley",
+    "harbor",
+]
 CONTENDERS = {
     "bf16": ["--dtype", "bfloat16", "--quantization", "none"],
     "int8": ["--dtype", "bfloat16", "--quantization", "int8"],

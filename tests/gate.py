@@ -176,8 +176,8 @@ def stories() -> None:
 
 def operator_suite() -> None:
     good = ["--good", str(ROOT / "crds/examples/smollm2.yaml"), "--product", str(ROOT / "e2e/product.toml")]
-    command = [BIN / "python", "-m", "pytest", "cases", "-q", *good]
-    sh(*command, cwd=suite("operator"), minutes=45, KUBECONFIG=kubeconfig())
+    where = suite("operator")
+    sh(BIN / "python", "-m", "pytest", "cases", "-q", *good, cwd=where, minutes=45, KUBECONFIG=kubeconfig())
 
 
 CHECK = [Stage("format", format_), Stage("lint", lint), Stage("types", types), Stage("layers", layers)]
