@@ -7,11 +7,23 @@ from dataclasses import dataclass, field
 
 
 class RequestError(Exception):
-    """The client's fault. `status` is the HTTP status, `code` and `param` go into the OpenAI-shaped body."""
+    """The client's fault. `status` is the HTTP status, `code` and `param` go into the OpenAI-shaped body.
 
-    def __init__(self, message: str, *, status: int = 400, code: str | None = None, param: str | None = None) -> None:
+    `retry_after`: seconds after which the same request may be admitted; None where trying again is no use.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 400,
+        code: str | None = None,
+        param: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.message, self.status, self.code, self.param = message, status, code, param
+        self.retry_after = retry_after
 
 
 class FinishReason(enum.Enum):
@@ -26,6 +38,7 @@ class SamplingParams:
     """How tokens are drawn. `seed` is always concrete here: the server draws one where the client named none.
 
     Randomness is keyed by (seed, output position), so that the same logits give the same text in any batch.
+    At the first `min_tokens` output positions the sampler bars eos_token_ids and stop_token_ids.
     """
 
     temperature: float = 1.0
@@ -66,7 +79,11 @@ class TokenLogprobs:
 
 @dataclass(frozen=True, slots=True)
 class RequestOutput:
-    """What one step added to one request. `finish_reason` set: the last output of that request."""
+    """What one step added to one request. `finish_reason` set: the last output of that request.
+
+    A token that ends the output (eos or a stop id) is the last of `token_ids` and counts in the usage; whether its
+    text is shown is the detokenizer's matter. No token after it is ever given.
+    """
 
     request_id: str
     token_ids: tuple[int, ...]
@@ -74,3 +91,4 @@ class RequestOutput:
     finish_reason: FinishReason | None = None
     num_cached_tokens: int = 0
     error: str = field(default="")
+    queue_seconds: float = 0.0  # from the request's arrival to its first step

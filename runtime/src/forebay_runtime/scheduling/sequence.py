@@ -16,15 +16,26 @@ class SequenceStatus(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """Mutable; owned by the scheduler. KV of tokens [0, num_computed_tokens) is written in block_table's blocks."""
+    """Mutable; owned by the scheduler. KV of tokens [0, num_computed_tokens) is written in block_table's blocks.
+
+    Execution reads the first six fields; the rest is the scheduler's own book-keeping.
+    """
 
     request: Request
     token_ids: list[int]  # prompt, then output
     num_prompt_tokens: int
     block_table: list[int] = field(default_factory=list)
     num_computed_tokens: int = 0
-    num_cached_tokens: int = 0
+    num_cached_tokens: int = 0  # prompt tokens found in the prefix cache when first admitted
     status: SequenceStatus = SequenceStatus.WAITING
+
+    max_num_tokens: int = 0  # prompt and output may not grow beyond
+    deadline: int = 0  # place in the queue, see waiting.py
+    arrival_work: int = 0  # tokens the scheduler had handed out when this one arrived
+    block_keys: list[bytes] = field(default_factory=list)  # hash chain over the full blocks of token_ids
+    num_published_blocks: int = 0
+    num_admissions: int = 0
+    queue_seconds: float | None = None  # None until the first step
 
     @property
     def request_id(self) -> str:

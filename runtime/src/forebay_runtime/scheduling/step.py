@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from forebay_runtime.request import TokenLogprobs
+from forebay_runtime.request import FinishReason, TokenLogprobs
 from forebay_runtime.scheduling.sequence import Sequence
 
 
@@ -49,3 +49,20 @@ class StepResult:
     """One entry per scheduled sequence, in the step's order."""
 
     sampled: tuple[SampledTokens, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceOutput:
+    """What one step added to one sequence, cut after the token that ends it."""
+
+    sequence: Sequence
+    token_ids: tuple[int, ...]
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    finish_reason: FinishReason | None = None
+
+
+class DeviceError(RuntimeError):
+    """Raised by a runner whose device can't go on: every request fails and the process should end.
+
+    Any other exception from a runner costs only the requests that cause it.
+    """

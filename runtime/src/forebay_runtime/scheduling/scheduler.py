@@ -1,0 +1,270 @@
+"""Decides what runs next: which sequences, how many tokens of each, in which blocks.
+
+One rule: bring num_computed_tokens up to num_tokens. One step hands out at most max_num_batched_tokens, in this order:
+    1. running sequences with one token left (decodes, in other words): one token each, so that no prompt stalls them
+       for more than the one chunk that shares their step. Where blocks run out, the sequence admitted last gives up
+       its own and waits again (preemption by recompute); the one admitted first never does, so something always ends.
+    2. prompts, half-run and waiting together, by deadline (waiting.py), in chunks. A waiting one is admitted when
+       every block of its known tokens can be had and one more for each running sequence.
+    3. drafts, with what is left: a prompt token is always of use, a draft only perhaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as Tokens
+
+from forebay_runtime.config import SchedulerConfig
+from forebay_runtime.request import FinishReason, Request
+from forebay_runtime.scheduling.admission import check_fits, check_room
+from forebay_runtime.scheduling.block_pool import BlockPool
+from forebay_runtime.scheduling.counters import SchedulerCounters
+from forebay_runtime.scheduling.finish import append_token
+from forebay_runtime.scheduling.prefix_cache import PrefixCache
+from forebay_runtime.scheduling.sequence import Sequence, SequenceStatus
+from forebay_runtime.scheduling.step import SampledTokens, ScheduledSequence, SequenceOutput, Step, StepResult
+from forebay_runtime.scheduling.waiting import WaitingQueue, order
+
+NO_DRAFTS: Mapping[str, Tokens[int]] = {}
+
+
+class Scheduler:
+    """Owns every sequence and block. Not thread-safe: one thread calls everything."""
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self.config = config
+        self.counters = SchedulerCounters()
+        self._block_size = config.block_size
+        self._pool = BlockPool(config.num_blocks)
+        self._prefix_cache = PrefixCache(self._pool, config.block_size) if config.prefix_caching else None
+        # More running sequences than tokens in a step would leave some of them without theirs.
+        self._max_running = min(config.max_num_seqs, config.max_num_batched_tokens)
+        self._context = min(config.max_model_len, config.num_blocks * config.block_size)
+        self._sequences: dict[str, Sequence] = {}
+        self._waiting = WaitingQueue()
+        self._running: dict[str, Sequence] = {}  # in order of admission
+        self._work = 0  # tokens handed out so far
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._sequences)
+
+    @property
+    def num_running(self) -> int:
+        return len(self._running)
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def kv_cache_usage(self) -> float:
+        return self._pool.num_used / self._pool.num_blocks
+
+    def add(self, request: Request, retry_after: int = 1) -> Sequence:
+        """Queues a request. RequestError 400 where it can never run, 429 with `retry_after` where the queue is full."""
+        if request.request_id in self._sequences:
+            raise ValueError(f"request {request.request_id} is here already")
+        check_fits(request, self.config)
+        check_room(len(self._sequences), self.config, retry_after)
+        prompt = request.prompt_token_ids
+        limit = min(self._context, len(prompt) + request.sampling.max_tokens)
+        sequence = Sequence(request, list(prompt), len(prompt), max_num_tokens=limit, arrival_work=self._work)
+        num_cached = len(self._match(sequence)) * self._block_size
+        sequence.deadline = self._work + len(prompt) - num_cached
+        self._sequences[request.request_id] = sequence
+        self._waiting.add(sequence)
+        return sequence
+
+    def abort(self, request_id: str) -> bool:
+        """Forgets a request and frees its blocks at once; False if it isn't here. Nothing more comes of it."""
+        sequence = self._sequences.get(request_id)
+        if sequence is None:
+            return False
+        self._finish(sequence)
+        return True
+
+    def sequences(self) -> list[Sequence]:
+        """All that run and wait, in order of arrival."""
+        return list(self._sequences.values())
+
+    def decoding(self) -> list[Sequence]:
+        """The sequences that may be given drafts in the next step."""
+        return [s for s in self._running.values() if len(s.token_ids) - s.num_computed_tokens == 1]
+
+    def schedule(self, drafts: Mapping[str, Tokens[int]] = NO_DRAFTS) -> Step:
+        """The next step; empty only if there is no work. `drafts`, by request id, are cut to what there is room for."""
+        preemptions = self.counters.preemptions
+        decodes, partial = self._grow_running()
+        budget = self.config.max_num_batched_tokens - len(decodes)
+        may_admit = self.counters.preemptions == preemptions
+        prompts = self._schedule_prompts(partial, budget, may_admit)
+        budget -= sum(p.num_new_tokens for p in prompts)
+        scheduled = []
+        for sequence in decodes:
+            draft = drafts.get(sequence.request_id)
+            tokens = self._draft_room(sequence, draft, budget) if draft and budget else ()
+            budget -= len(tokens)
+            scheduled.append(ScheduledSequence(sequence, 1, tokens))
+        self._work += self.config.max_num_batched_tokens - budget
+        return Step((*scheduled, *prompts))
+
+    def update(self, step: Step, result: StepResult) -> list[SequenceOutput]:
+        """Takes in what the step computed and sampled. Sequences aborted since `schedule` are passed over."""
+        outputs = []
+        for scheduled, sampled in zip(step.sequences, result.sampled, strict=True):
+            if scheduled.sequence.status is SequenceStatus.RUNNING:
+                output = self._advance(scheduled, sampled)
+                if output is not None:
+                    outputs.append(output)
+        return outputs
+
+    def check_integrity(self) -> None:
+        """AssertionError unless every count, table and queue agrees with the others. For tests and when idle."""
+        waiting, running = list(self._waiting), list(self._running.values())
+        self._pool.check_integrity(s.block_table for s in running)
+        assert {s.request_id for s in waiting} | set(self._running) == set(self._sequences)
+        assert len(waiting) + len(running) == len(self._sequences)
+        assert len(running) <= self._max_running
+        assert waiting == sorted(waiting, key=order)
+        for s in waiting:
+            assert s.status is SequenceStatus.WAITING
+            assert not s.block_table
+            assert s.num_computed_tokens == 0
+        for s in running:
+            assert s.status is SequenceStatus.RUNNING
+            assert s.num_computed_tokens < s.num_tokens < s.max_num_tokens
+            assert len(s.block_table) * self._block_size >= s.num_tokens - 1
+            assert s.num_published_blocks * self._block_size <= s.num_computed_tokens
+
+    def _grow_running(self) -> tuple[list[Sequence], list[Sequence]]:
+        """Running sequences (one token left, more left), each with blocks for every known token."""
+        decodes: list[Sequence] = []
+        partial: list[Sequence] = []
+        for sequence in list(self._running.values()):
+            if sequence.status is not SequenceStatus.RUNNING:
+                continue  # preempted by an earlier one of this loop
+            left = len(sequence.token_ids) - sequence.num_computed_tokens
+            if left > 1:
+                partial.append(sequence)
+            elif self._grow(sequence):
+                decodes.append(sequence)
+        return decodes, [s for s in partial if s.status is SequenceStatus.RUNNING]
+
+    def _grow(self, sequence: Sequence) -> bool:
+        """Covers the last known token, preempting from the tail; False if that took the sequence itself."""
+        if len(sequence.block_table) * self._block_size >= len(sequence.token_ids):
+            return True
+        while not self._pool.num_available:
+            victim = self._running[next(reversed(self._running))]
+            self._preempt(victim)
+            if victim is sequence:
+                return False
+        sequence.block_table += self._pool.allocate(1)
+        return True
+
+    def _preempt(self, sequence: Sequence) -> None:
+        """Back to the queue without KV. It has waited once: from now on its length doesn't count against it."""
+        self._pool.release(sequence.block_table)
+        sequence.block_table.clear()
+        sequence.num_computed_tokens = sequence.num_published_blocks = 0
+        sequence.status = SequenceStatus.WAITING
+        sequence.deadline = sequence.arrival_work
+        del self._running[sequence.request_id]
+        self._waiting.add(sequence)
+        self.counters.preemptions += 1
+
+    def _schedule_prompts(self, partial: list[Sequence], budget: int, may_admit: bool) -> list[ScheduledSequence]:
+        partial.sort(key=order, reverse=True)
+        scheduled = []
+        while budget:
+            sequence = self._waiting.first if may_admit and len(self._running) < self._max_running else None
+            if partial and (sequence is None or order(partial[-1]) <= order(sequence)):
+                sequence = partial.pop()
+            elif sequence is None:
+                break
+            elif not self._admit(sequence):
+                may_admit = False
+                continue
+            num_new = min(budget, len(sequence.token_ids) - sequence.num_computed_tokens)
+            scheduled.append(ScheduledSequence(sequence, num_new))
+            budget -= num_new
+        return scheduled
+
+    def _admit(self, sequence: Sequence) -> bool:
+        """Gives a waiting sequence its cached blocks and new ones for the rest, and lets it run; False without room."""
+        cached = self._match(sequence)
+        num_new = -(-len(sequence.token_ids) // self._block_size) - len(cached)
+        num_revived = sum(not self._pool.is_used(block) for block in cached)
+        if self._pool.num_available - num_revived - num_new < len(self._running):
+            return False
+        for block in cached:
+            self._pool.share(block)
+        sequence.block_table += cached + self._pool.allocate(num_new)
+        sequence.num_published_blocks = len(cached)
+        sequence.num_computed_tokens = len(cached) * self._block_size
+        if not sequence.num_admissions:
+            sequence.num_cached_tokens = sequence.num_computed_tokens
+            if self._prefix_cache is not None:
+                self.counters.prefix_queries += sequence.num_tokens
+                self.counters.prefix_hits += sequence.num_cached_tokens
+        sequence.num_admissions += 1
+        sequence.status = SequenceStatus.RUNNING
+        self._waiting.remove(sequence)
+        self._running[sequence.request_id] = sequence
+        return True
+
+    def _match(self, sequence: Sequence) -> list[int]:
+        return self._prefix_cache.match(sequence) if self._prefix_cache is not None else []
+
+    def _draft_room(self, sequence: Sequence, draft: Tokens[int], budget: int) -> tuple[int, ...]:
+        """The part of the draft that budget, length limit and free blocks leave room for, with its blocks."""
+        num_tokens = len(sequence.token_ids)
+        count = min(len(draft), budget, sequence.max_num_tokens - num_tokens - 1)
+        num_missing = -(-(num_tokens + count) // self._block_size) - len(sequence.block_table)
+        if num_missing > 0:
+            sequence.block_table += self._pool.allocate(min(num_missing, self._pool.num_available))
+        count = min(count, len(sequence.block_table) * self._block_size - num_tokens)
+        return tuple(draft[:count])
+
+    def _advance(self, scheduled: ScheduledSequence, sampled: SampledTokens) -> SequenceOutput | None:
+        sequence, num_drafts = scheduled.sequence, len(scheduled.draft_token_ids)
+        if not scheduled.samples:
+            sequence.num_computed_tokens += scheduled.num_new_tokens
+            self._publish(sequence)
+            return None
+        num_accepted = len(sampled.token_ids) - 1
+        if not 0 <= num_accepted <= num_drafts:
+            raise ValueError(
+                f"{len(sampled.token_ids)} tokens sampled of {sequence.request_id} with {num_drafts} drafts"
+            )
+        self.counters.draft_tokens += num_drafts
+        self.counters.accepted_tokens += num_accepted
+        reason: FinishReason | None = None
+        count = 0
+        for token_id in sampled.token_ids:
+            reason = append_token(sequence, token_id)
+            count += 1
+            if reason is not None:
+                break
+        sequence.num_computed_tokens = min(
+            sequence.num_computed_tokens + scheduled.num_new_tokens + num_accepted, len(sequence.token_ids) - 1
+        )
+        self._publish(sequence)
+        if reason is not None:
+            self._finish(sequence)
+        return SequenceOutput(sequence, sampled.token_ids[:count], sampled.logprobs[:count], reason)
+
+    def _publish(self, sequence: Sequence) -> None:
+        if self._prefix_cache is not None:
+            self._prefix_cache.publish(sequence)
+
+    def _finish(self, sequence: Sequence) -> None:
+        if sequence.status is SequenceStatus.RUNNING:
+            self._pool.release(sequence.block_table)
+            sequence.block_table.clear()
+            del self._running[sequence.request_id]
+        else:
+            self._waiting.remove(sequence)
+        sequence.status = SequenceStatus.FINISHED
+        del self._sequences[sequence.request_id]
