@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+MIB = 1 << 20
+SMALLEST_CONTEXT = 512  # tokens; a model cut to less than that by memory isn't worth serving
+
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
@@ -43,3 +46,125 @@ class ServerConfig:
     drain_grace: float = 30.0
     stall_budget: float = 60.0
     max_body_bytes: int = 8 << 20
+
+
+class ConfigError(ValueError):
+    """The options and the machine don't go together. The message is one line: what, the numbers, what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """What the arguments ask for; None leaves the choice to `resolve`."""
+
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    max_num_waiting: int = 256
+    block_size: int = 16
+    kv_cache_memory: int | None = None  # bytes
+    prefix_caching: bool = True
+    num_speculative_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What model and machine give. `memory` and `cpus` are what this process may have: its cgroup's, if smaller."""
+
+    context: int  # tokens, the model's own
+    kv_bytes_per_token: int
+    memory: int  # bytes still available once the weights are loaded: of the device that holds the KV cache
+    cpus: float
+    accelerator: bool  # the KV cache is in a GPU's memory, which nothing else shares
+
+
+def resolve(options: SchedulerOptions, capacity: Capacity) -> SchedulerConfig:
+    """The scheduler's bounds. ConfigError, with the numbers, where what is asked can't be had.
+
+    A context that wasn't asked for is cut to what memory holds; one that was is refused instead.
+    """
+    _check_counts(options)
+    max_num_seqs = options.max_num_seqs or (256 if capacity.accelerator else 64)
+    max_num_batched_tokens = options.max_num_batched_tokens or _default_budget(capacity, max_num_seqs)
+    if max_num_batched_tokens < max_num_seqs:
+        raise ConfigError(
+            f"--max-num-batched-tokens {max_num_batched_tokens} is less than --max-num-seqs {max_num_seqs}: each "
+            "running sequence needs one token in a step; raise the former or lower the latter"
+        )
+    asked = options.max_model_len
+    if asked is not None and asked > capacity.context:
+        raise ConfigError(
+            f"--max-model-len {asked} is more than the model's own context of {capacity.context} tokens; "
+            f"ask for {capacity.context} at most"
+        )
+    block_bytes = options.block_size * capacity.kv_bytes_per_token
+    wanted = -(-(asked or capacity.context) // options.block_size)
+    num_blocks = _kv_bytes(options, capacity, wanted * block_bytes) // block_bytes
+    context = min(asked or capacity.context, num_blocks * options.block_size)
+    if context < (asked or min(capacity.context, SMALLEST_CONTEXT)):
+        raise ConfigError(_too_long(asked or min(capacity.context, SMALLEST_CONTEXT), context, options, capacity))
+    # More blocks than every sequence could fill are of use only to remember prefixes, and as many again are plenty.
+    usable = max_num_seqs * -(-context // options.block_size) * (2 if options.prefix_caching else 1)
+    return SchedulerConfig(
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_num_waiting=options.max_num_waiting,
+        max_model_len=context,
+        block_size=options.block_size,
+        num_blocks=min(num_blocks, usable),
+        prefix_caching=options.prefix_caching,
+        num_speculative_tokens=options.num_speculative_tokens,
+    )
+
+
+def _check_counts(options: SchedulerOptions) -> None:
+    for name, least in (
+        ("max_model_len", 2),
+        ("max_num_seqs", 1),
+        ("max_num_batched_tokens", 1),
+        ("max_num_waiting", 0),
+        ("block_size", 1),
+        ("kv_cache_memory", 1),
+        ("num_speculative_tokens", 0),
+    ):
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise ConfigError(f"--{name.replace('_', '-')} {value} is less than {least}")
+
+
+def _default_budget(capacity: Capacity, max_num_seqs: int) -> int:
+    """A step stays short enough for the decodes that share it: a CPU computes some hundred prompt tokens a second."""
+    tokens = 4096 if capacity.accelerator else min(max(128 * int(capacity.cpus), 128), 1024)
+    return max(tokens, max_num_seqs)
+
+
+def _kv_bytes(options: SchedulerOptions, capacity: Capacity, one_context: int) -> int:
+    """Memory for the KV cache. On a GPU nine tenths of what is left. On a CPU, where others live off the same memory,
+    two fifths and no more than 1 GiB, unless one sequence of the whole context needs more: then all of the two fifths,
+    and four fifths where that context was asked for.
+    """
+    if options.kv_cache_memory is not None:
+        if options.kv_cache_memory > capacity.memory:
+            raise ConfigError(
+                f"--kv-cache-memory asks for {_mib(options.kv_cache_memory)}, but {_mib(capacity.memory)} are "
+                "available besides the weights; ask for less or give the process more memory"
+            )
+        return options.kv_cache_memory
+    if capacity.accelerator:
+        return capacity.memory * 9 // 10
+    fifth = capacity.memory // 5
+    most = 2 * fifth if options.max_model_len is None else 4 * fifth
+    return max(min(2 * fifth, 1024 * MIB), min(one_context, most))
+
+
+def _too_long(needed: int, fits: int, options: SchedulerOptions, capacity: Capacity) -> str:
+    given = "--kv-cache-memory" if options.kv_cache_memory is not None else "the available memory"
+    return (
+        f"a context of {needed} tokens needs {_mib(needed * capacity.kv_bytes_per_token)} of KV cache "
+        f"({capacity.kv_bytes_per_token} bytes a token), but {given} holds {fits} tokens of the "
+        f"{_mib(capacity.memory)} that are left besides the weights; "
+        f"lower --max-model-len to {fits} or give the process more memory"
+    )
+
+
+def _mib(num_bytes: int) -> str:
+    return f"{num_bytes / MIB:.1f} MiB"
