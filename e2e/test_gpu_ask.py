@@ -1,0 +1,43 @@
+"""Asking for accelerators: more than a node has is told, with the resource's name; fewer is placed."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.kube import Kube, path_of
+from e2e.story import PODS, Story, Wanted
+
+GPU = "nvidia.com/gpu"
+NODES = "v1/nodes"
+
+
+def capacity(kube: Kube) -> int:
+    """The most that one node has to give."""
+    return max(int(n["status"]["allocatable"].get(GPU, "0")) for n in kube.items(path_of(NODES)))
+
+
+@pytest.fixture
+def gpus(kube: Kube) -> Iterator[int]:
+    """The cluster's own GPUs; where it has none, two pretended ones of its first node, for as long as this lasts."""
+    if capacity(kube):
+        yield capacity(kube)
+        return
+    node = path_of(NODES, name=kube.items(path_of(NODES))[0]["metadata"]["name"]) + "/status"
+    kube.patch(node, {"status": {"capacity": {GPU: "2"}, "allocatable": {GPU: "2"}}})
+    yield 2
+    kube.patch(node, {"status": {"capacity": {GPU: None}, "allocatable": {GPU: None}}})
+
+
+def test_too_many_are_refused_by_name_and_fewer_are_placed(story: Story, gpus: int) -> None:
+    many, few = str(gpus + 1), "1"
+    served = story.apply(Wanted("gpus").with_(resources__requests={GPU: many}, resources__limits={GPU: many}))
+    said = served.comes_to_say(rf"Unschedulable.*{GPU}", seconds=60)
+    assert served.condition("Ready")["status"] == "False", said
+
+    served.edit(resources__requests={GPU: few}, resources__limits={GPU: few})
+
+    def placed() -> bool | None:
+        asked = [p for p in served.pods() if p["spec"]["containers"][0]["resources"]["limits"][GPU] == few]
+        return any(p["spec"].get("nodeName") for p in asked) or None
+
+    story.kube.until(placed, path_of(PODS, story.namespace), 60, "a node takes the pod that asks for one")
