@@ -1,0 +1,18 @@
+"""What the operator is told at its start; it flows down from the command line and never changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`service_account` (namespace/name) and `credentials_role` together let the operator read the Secrets that
+    resources name, and no other: see docs/adr/0010-credentials-by-role-binding.md. Without them it reads with what it has."""
+
+    runtime_image: str
+    image_pull_policy: str = "IfNotPresent"
+    service_account: str = ""
+    credentials_role: str = ""
+    resync: timedelta = timedelta(minutes=5)
