@@ -62,9 +62,9 @@ class Wanted:
     def manifest(self, served_name: str) -> Object:
         made = copy.deepcopy(sample())
         spec: Object = {"model": made["spec"]["model"], "resources": made["spec"].get("resources", {})}
-        put(spec, "model.servedName", served_name)
         for path, value in self.fields:
-            put(spec, path, value)
+            put(spec, path, copy.deepcopy(value))
+        put(spec, "model.servedName", served_name)
         return {"apiVersion": made["apiVersion"], "kind": made["kind"], "metadata": {"name": self.name}, "spec": spec}
 
 
@@ -160,6 +160,11 @@ class Story:
         kube.apply(
             "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace, "labels": labels}}
         )
+
+    def enforces(self, standard: str) -> None:
+        """The pod security standard that every pod of the namespace has to meet from now on."""
+        label = f"pod-security.kubernetes.io/enforce={standard}"
+        self.kube.must("label", "namespace", self.namespace, label, "--overwrite")
 
     def apply(self, wanted: Wanted) -> Served:
         # Served names are the cluster's: two stories must not share one.

@@ -1,0 +1,77 @@
+"""A model hub for one model: what `huggingface_hub` asks of a hub, from a folder. Standard library only; runs in a pod.
+
+Usage: hub.py FOLDER ORG/NAME TOKEN. Without the token, as a bearer, everything is 401.
+"""
+
+import http.server
+import json
+import pathlib
+import shutil
+import sys
+import urllib.parse
+
+COMMIT = "0" * 39 + "1"
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    folder = pathlib.Path()
+    repository = ""
+    token = ""
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def _answer(self, with_body: bool) -> None:
+        path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
+        if self.headers.get("Authorization") != f"Bearer {self.token}":
+            self._reply(401, b'{"error": "who are you?"}', with_body)
+        elif path.startswith(f"/api/models/{self.repository}"):
+            self._reply(200, json.dumps(self._description()).encode(), with_body)
+        elif path.startswith(f"/{self.repository}/resolve/"):
+            self._file(path.split("/resolve/", 1)[1].split("/", 1)[1], with_body)
+        else:
+            self._reply(404, b'{"error": "no such repository"}', with_body)
+
+    def _description(self) -> dict[str, object]:
+        files = sorted(str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file())
+        return {
+            "id": self.repository,
+            "modelId": self.repository,
+            "sha": COMMIT,
+            "private": False,
+            "tags": [],
+            "downloads": 0,
+            "siblings": [{"rfilename": name} for name in files],
+        }
+
+    def _file(self, name: str, with_body: bool) -> None:
+        path = self.folder / name
+        if not path.is_file():
+            self._reply(404, b'{"error": "no such file"}', with_body)
+            return
+        size = path.stat().st_size
+        self.send_response(200)
+        self.send_header("Content-Length", str(size))
+        self.send_header("ETag", f'"{size:x}-{name}"')
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.end_headers()
+        if with_body:
+            with path.open("rb") as source:
+                shutil.copyfileobj(source, self.wfile, 1 << 20)
+
+    def _reply(self, status: int, body: bytes, with_body: bool) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
+
+
+if __name__ == "__main__":
+    Hub.folder, Hub.repository, Hub.token = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    http.server.ThreadingHTTPServer(("", 8080), Hub).serve_forever()
