@@ -1,0 +1,1 @@
+"""The gateway: one OpenAI endpoint in front of every InferenceService."""

@@ -1,0 +1,59 @@
+"""Who may ask, and what a request may look like before anything is done for it. No I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from forebay_operator.gateway.errors import Refusal
+
+
+class ApiKeys:
+    """The keys that are let in. Only digests are held; a comparison takes as long whichever key is right."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._digests = tuple(hashlib.sha256(key.encode()).digest() for key in keys)
+
+    @classmethod
+    def parse(cls, text: str) -> ApiKeys:
+        """One key a line; blank lines and lines that begin with # are none."""
+        lines = (line.strip() for line in text.splitlines())
+        return cls(line for line in lines if line and not line.startswith("#"))
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    def check(self, authorization: str) -> None:
+        """Raises a 401 unless the header carries one of the keys. It never repeats what was sent."""
+        scheme, _, key = authorization.partition(" ")
+        digest = hashlib.sha256(key.strip().encode("utf-8", "surrogateescape")).digest()
+        matches = [hmac.compare_digest(digest, known) for known in self._digests]
+        if scheme.lower() != "bearer" or not any(matches):
+            message = "A valid API key is needed: Authorization: Bearer KEY."
+            raise Refusal(401, message, code="invalid_api_key")
+
+
+def parse_body(raw: bytes) -> tuple[str, dict[str, Any]]:
+    """The model's name and the whole body; a 400 that names the fault otherwise."""
+    try:
+        body = json.loads(raw)
+    except RecursionError:
+        raise Refusal(400, "The body's JSON is nested too deeply.", code="invalid_json") from None
+    except ValueError as e:
+        message = f"The body is not JSON: {e}" if raw else "The body is empty; a JSON object is needed."
+        raise Refusal(400, message, code="invalid_json") from None
+    if not isinstance(body, dict):
+        raise Refusal(400, f"The body is a JSON {_kind(body)}; an object is needed.", code="invalid_json")
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        what = "is missing" if "model" not in body else f"must be a non-empty string, not {_kind(model)}"
+        raise Refusal(400, f"The field model {what}.", code="invalid_value", param="model")
+    return model, body
+
+
+def _kind(value: Any) -> str:
+    names = {str: "string", list: "array", dict: "object", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")

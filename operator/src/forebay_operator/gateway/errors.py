@@ -1,0 +1,71 @@
+"""Refusals in OpenAI's shape."""
+
+from __future__ import annotations
+
+from starlette.responses import JSONResponse, Response
+
+
+class Refusal(Exception):
+    """An answer of the gateway's own. `retry_after`: seconds after which it is worth asking again."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str,
+        param: str | None = None,
+        retry_after: int | None = None,
+        allow: str | None = None,
+        close: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code, self.param = status, message, code, param
+        named = {
+            "Retry-After": None if retry_after is None else str(retry_after),
+            "Allow": allow,
+            "WWW-Authenticate": "Bearer" if status == 401 else None,
+            "Connection": "close" if close else None,
+        }
+        self.headers = {name: value for name, value in named.items() if value is not None}
+
+    @property
+    def body(self) -> dict[str, dict[str, str | None]]:
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+
+    def response(self) -> Response:
+        return JSONResponse(self.body, self.status, self.headers)
+
+
+def not_found(path: str) -> Refusal:
+    return Refusal(404, f"There is no {path} here.", code="not_found")
+
+
+def wrong_method(method: str, path: str, allow: str) -> Refusal:
+    return Refusal(405, f"{path} takes no {method}; it takes {allow}.", code="method_not_allowed", allow=allow)
+
+
+def unknown_model(model: str) -> Refusal:
+    message = f"The model {model[:200]!r} does not exist. GET /v1/models lists those that do."
+    return Refusal(404, message, code="model_not_found", param="model")
+
+
+def not_ready(model: str) -> Refusal:
+    message = f"The model {model!r} has no ready endpoint now."
+    return Refusal(503, message, code="model_not_ready", retry_after=2)
+
+
+def unreachable(model: str) -> Refusal:
+    message = f"No endpoint of the model {model!r} could be reached."
+    return Refusal(503, message, code="model_unreachable", retry_after=1)
+
+
+def broken(model: str) -> Refusal:
+    message = f"The endpoint of the model {model!r} broke off before it answered."
+    return Refusal(502, message, code="model_broken")
+
+
+def late(model: str) -> Refusal:
+    message = f"The endpoint of the model {model!r} sent nothing for too long."
+    return Refusal(504, message, code="model_timeout")
