@@ -100,6 +100,8 @@ class Engine:
             return [self._fail(s, self._broken) for s in self._scheduler.sequences()]
         self._num_steps += 1
         self._heartbeat = self._clock()
+        if self._drafter is not None:
+            self._drafter.observe_step(step.num_tokens, self._heartbeat - now)
         return outputs
 
     def stats(self) -> EngineStats:
