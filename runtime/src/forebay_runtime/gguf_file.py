@@ -22,7 +22,7 @@ class GgufError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GgufTensor:
-    """`shape` is innermost first, as in the file; `offset` counts from the file's beginning; `type` is ggml's number."""
+    """`shape`: innermost first, as in the file; `offset`: from the file's beginning; `type`: ggml's number."""
 
     name: str
     shape: tuple[int, ...]
