@@ -13,7 +13,14 @@ from forebay_runtime.request import FinishReason, Request, RequestError, Request
 from forebay_runtime.scheduling.retry_after import FinishRate
 from forebay_runtime.scheduling.scheduler import NO_DRAFTS, Scheduler
 from forebay_runtime.scheduling.sequence import Sequence
-from forebay_runtime.scheduling.step import DeviceError, ScheduledSequence, SequenceOutput, Step, StepResult
+from forebay_runtime.scheduling.step import (
+    DeviceError,
+    ScheduledSequence,
+    SequenceOutput,
+    Step,
+    StepResult,
+    check_result,
+)
 
 
 class Runner(Protocol):
@@ -134,6 +141,7 @@ class Engine:
         """Executes and takes in a step; on an exception its halves, so that only what can't be computed fails."""
         try:
             result = self._runner.execute(step)
+            check_result(step, result)
         except DeviceError:
             raise
         except Exception as error:

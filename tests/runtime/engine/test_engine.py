@@ -131,6 +131,18 @@ def test_a_request_that_cannot_be_computed_fails_alone() -> None:
     assert run(made, request("h", [0]))["h"].finish_reason is FinishReason.LENGTH
 
 
+def test_a_result_that_does_not_answer_its_step_fails_only_the_request_it_is_wrong_for() -> None:
+    class Forgetful(Scripted):
+        def execute(self, step: Step) -> StepResult:
+            result = super().execute(step)
+            wrong = [s.sequence.request_id == "b" for s in step.sequences]
+            return StepResult(tuple(SampledTokens() if w else s for w, s in zip(wrong, result.sampled, strict=True)))
+
+    got = run(engine(runner=Forgetful([1] * 100)), *(request(name, [0], max_tokens=5) for name in "abc"))
+    assert [got[name].finish_reason for name in "abc"] == [FinishReason.LENGTH, FinishReason.ERROR, FinishReason.LENGTH]
+    assert "0 tokens sampled of b" in got["b"].error
+
+
 def test_a_broken_device_fails_everything_and_admits_nothing_more() -> None:
     def fault(step: Step) -> None:
         raise DeviceError("an illegal memory access was encountered")

@@ -58,6 +58,15 @@ def test_running_sequences_share_blocks() -> None:
     assert a.block_table[3] != b.block_table[3]
 
 
+def test_answers_to_one_prompt_compute_it_once() -> None:
+    scene = Scene(prefix_caching=True, budget=64)
+    for name in "abc":
+        scene.add(name, [*SHARED, 1])
+    scene.add("d", 5)
+    assert scene.step() == {"d": 5, "a": 13}
+    assert scene.step() == {"d": 1, "a": 1, "b": 1, "c": 1}
+
+
 def test_output_is_found_by_the_next_turn() -> None:
     scene = Scene(prefix_caching=True, budget=64)
     scene.add("a", [1, 2, 3], max_tokens=6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay_runtime.request import FinishReason
-from forebay_runtime.scheduling.step import SampledTokens, StepResult
+from forebay_runtime.scheduling.step import SampledTokens, StepResult, check_result
 
 from .scene import Scene
 
@@ -184,12 +184,21 @@ def test_drafts_for_a_sequence_that_is_still_in_its_prompt_are_left_out() -> Non
     assert scene.schedule({"a": [1], "unknown": [2]}).sequences[0].draft_token_ids == ()
 
 
-def test_more_samples_than_drafts_allow_is_an_error() -> None:
-    scene = Scene()
-    scene.add("a", 3)
-    step = scene.schedule()
-    with pytest.raises(ValueError, match="2 tokens sampled of a with 0 drafts"):
-        scene.scheduler.update(step, StepResult((SampledTokens((1, 2)),)))
+@pytest.mark.parametrize(
+    ("sampled", "said"),
+    [
+        ((), "0 results for a step of 2"),
+        ((SampledTokens(), SampledTokens()), "0 tokens sampled of b, at most 1"),
+        ((SampledTokens((1, 2)), SampledTokens()), "2 tokens sampled of b, at most 1"),
+        ((SampledTokens((1,)), SampledTokens((1,))), "1 tokens sampled of a"),
+    ],
+)
+def test_a_result_that_does_not_answer_the_step_is_an_error(sampled: tuple[SampledTokens, ...], said: str) -> None:
+    scene = Scene(budget=16)
+    scene.add("a", 30)
+    scene.add("b", 3)
+    with pytest.raises(ValueError, match=said):
+        check_result(scene.schedule(), StepResult(sampled))
 
 
 def test_abort_frees_the_blocks_of_running_and_waiting_at_once() -> None:

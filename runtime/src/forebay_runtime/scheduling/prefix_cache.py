@@ -47,8 +47,6 @@ class PrefixCache:
     def publish(self, sequence: Sequence) -> None:
         """Makes the sequence's computed full blocks findable. Computed tokens are verified: drafts never count."""
         num_full = sequence.num_computed_tokens // self._block_size
-        if num_full <= sequence.num_published_blocks:
-            return
         self._hash(sequence, num_full)
         for i in range(sequence.num_published_blocks, num_full):
             self._pool.publish(sequence.block_table[i], sequence.block_keys[i])

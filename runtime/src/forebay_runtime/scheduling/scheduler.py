@@ -5,7 +5,8 @@ One rule: bring num_computed_tokens up to num_tokens. One step hands out at most
        for more than the one chunk that shares their step. Where blocks run out, the sequence admitted last gives up
        its own and waits again (preemption by recompute); the one admitted first never does, so something always ends.
     2. prompts, half-run and waiting together, by deadline (waiting.py), in chunks. A waiting one is admitted when
-       every block of its known tokens can be had and one more for each running sequence.
+       every block of its known tokens can be had and one more for each running sequence. One whose next block is
+       being computed for another in the same step waits for that: n answers to one prompt compute it once.
     3. drafts, with what is left: a prompt token is always of use, a draft only perhaps.
 """
 
@@ -110,7 +111,7 @@ class Scheduler:
         return Step((*scheduled, *prompts))
 
     def update(self, step: Step, result: StepResult) -> list[SequenceOutput]:
-        """Takes in what the step computed and sampled. Sequences aborted since `schedule` are passed over."""
+        """Takes in a result that answers the step (step.check_result). Sequences aborted since then are passed over."""
         outputs = []
         for scheduled, sampled in zip(step.sequences, result.sampled, strict=True):
             if scheduled.sequence.status is SequenceStatus.RUNNING:
@@ -175,25 +176,32 @@ class Scheduler:
         self.counters.preemptions += 1
 
     def _schedule_prompts(self, partial: list[Sequence], budget: int, may_admit: bool) -> list[ScheduledSequence]:
-        partial.sort(key=order, reverse=True)
-        scheduled = []
-        while budget:
-            sequence = self._waiting.first if may_admit and len(self._running) < self._max_running else None
-            if partial and (sequence is None or order(partial[-1]) <= order(sequence)):
-                sequence = partial.pop()
-            elif sequence is None:
+        num_seats = self._max_running - len(self._running) if may_admit else 0
+        candidates = [*partial, *self._waiting.first(num_seats)]
+        candidates.sort(key=order)
+        scheduled: list[ScheduledSequence] = []
+        coming: set[bytes] = set()  # keys of the blocks that this step fills
+        for sequence in candidates:
+            if not budget:
                 break
-            elif not self._admit(sequence):
-                may_admit = False
-                continue
+            if sequence.status is SequenceStatus.WAITING:
+                if not may_admit:
+                    continue
+                cached = self._match(sequence)
+                if coming and _next_key(sequence, len(cached)) in coming:
+                    continue  # one of this step computes its next block: in the next step that is a hit
+                may_admit = self._admit(sequence, cached)
+                if not may_admit:
+                    continue
             num_new = min(budget, len(sequence.token_ids) - sequence.num_computed_tokens)
-            scheduled.append(ScheduledSequence(sequence, num_new))
             budget -= num_new
+            scheduled.append(ScheduledSequence(sequence, num_new))
+            first, end = sequence.num_computed_tokens, sequence.num_computed_tokens + num_new
+            coming.update(sequence.block_keys[first // self._block_size : end // self._block_size])
         return scheduled
 
-    def _admit(self, sequence: Sequence) -> bool:
+    def _admit(self, sequence: Sequence, cached: list[int]) -> bool:
         """Gives a waiting sequence its cached blocks and new ones for the rest, and lets it run; False without room."""
-        cached = self._match(sequence)
         num_new = -(-len(sequence.token_ids) // self._block_size) - len(cached)
         num_revived = sum(not self._pool.is_used(block) for block in cached)
         if self._pool.num_available - num_revived - num_new < len(self._running):
@@ -203,15 +211,14 @@ class Scheduler:
         sequence.block_table += cached + self._pool.allocate(num_new)
         sequence.num_published_blocks = len(cached)
         sequence.num_computed_tokens = len(cached) * self._block_size
-        if not sequence.num_admissions:
-            sequence.num_cached_tokens = sequence.num_computed_tokens
-            if self._prefix_cache is not None:
-                self.counters.prefix_queries += sequence.num_tokens
-                self.counters.prefix_hits += sequence.num_cached_tokens
-        sequence.num_admissions += 1
-        sequence.status = SequenceStatus.RUNNING
         self._waiting.remove(sequence)
         self._running[sequence.request_id] = sequence
+        sequence.status = SequenceStatus.RUNNING
+        sequence.num_admissions += 1
+        if sequence.num_admissions == 1 and self._prefix_cache is not None:
+            sequence.num_cached_tokens = sequence.num_computed_tokens
+            self.counters.prefix_queries += sequence.num_tokens
+            self.counters.prefix_hits += sequence.num_cached_tokens
         return True
 
     def _match(self, sequence: Sequence) -> list[int]:
@@ -256,7 +263,8 @@ class Scheduler:
         return SequenceOutput(sequence, sampled.token_ids[:count], sampled.logprobs[:count], reason)
 
     def _publish(self, sequence: Sequence) -> None:
-        if self._prefix_cache is not None:
+        unpublished = sequence.num_computed_tokens - sequence.num_published_blocks * self._block_size
+        if self._prefix_cache is not None and unpublished >= self._block_size:
             self._prefix_cache.publish(sequence)
 
     def _finish(self, sequence: Sequence) -> None:
@@ -268,3 +276,8 @@ class Scheduler:
             self._waiting.remove(sequence)
         sequence.status = SequenceStatus.FINISHED
         del self._sequences[sequence.request_id]
+
+
+def _next_key(sequence: Sequence, num_blocks: int) -> bytes | None:
+    """Key of the first block that is not among the first `num_blocks`; None where no full block is left."""
+    return sequence.block_keys[num_blocks] if num_blocks < len(sequence.block_keys) else None

@@ -51,6 +51,16 @@ class StepResult:
     sampled: tuple[SampledTokens, ...]
 
 
+def check_result(step: Step, result: StepResult) -> None:
+    """ValueError unless the result answers the step: so many entries, and of each as many tokens as may be."""
+    if len(result.sampled) != len(step.sequences):
+        raise ValueError(f"{len(result.sampled)} results for a step of {len(step.sequences)} sequences")
+    for scheduled, sampled in zip(step.sequences, result.sampled, strict=True):
+        count, most = len(sampled.token_ids), 1 + len(scheduled.draft_token_ids)
+        if not 1 <= count <= most if scheduled.samples else count:
+            raise ValueError(f"{count} tokens sampled of {scheduled.sequence.request_id}, at most {most} may be")
+
+
 @dataclass(frozen=True, slots=True)
 class SequenceOutput:
     """What one step added to one sequence, cut after the token that ends it."""

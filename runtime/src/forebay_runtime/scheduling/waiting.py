@@ -30,9 +30,8 @@ class WaitingQueue:
     def remove(self, sequence: Sequence) -> None:
         self._sequences.remove(sequence)
 
-    @property
-    def first(self) -> Sequence | None:
-        return self._sequences[0] if self._sequences else None
+    def first(self, count: int) -> list[Sequence]:
+        return self._sequences[:count]
 
     def __len__(self) -> int:
         return len(self._sequences)
