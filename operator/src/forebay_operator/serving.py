@@ -132,10 +132,12 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with asyncio.TaskGroup() as group:
+        for _, at in servers:
+            log.info("serving on %s:%d", *at.getsockname()[:2])
         running = [group.create_task(server.serve(sockets=[at])) for server, at in servers]
         background = [group.create_task(w) for w in work]
         await stop.wait()
-        log.info("told to end: draining")
+        log.info("told to end")
         await drain()
         for server, _ in servers:
             server.should_exit = True

@@ -1,0 +1,106 @@
+"""The adapter's door to the pods: scrapes every ready pod's metrics, and keeps what the window needs."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+from forebay_operator.endpoints import Endpoint
+from forebay_operator.metrics.window import WINDOW_SECONDS, Pod, Scrape
+
+log = logging.getLogger(__name__)
+
+EVERY_SECONDS = 2.0
+TIMEOUT_SECONDS = 5.0  # a pod that is busy is slow; one scrape of it at a time
+KEPT = int(WINDOW_SECONDS / EVERY_SECONDS) + 2
+AT_ONCE = 64
+
+WAITING = "vllm:num_requests_waiting"
+RUNNING = "vllm:num_requests_running"
+GENERATED = "vllm:generation_tokens"
+TTFT = "vllm:time_to_first_token_seconds"
+WANTED = (WAITING, RUNNING, GENERATED, TTFT)
+Services = Mapping[tuple[str, str], tuple[Endpoint, ...]]
+
+
+class IncompleteError(Exception):
+    """A pod's metrics lack what the window needs."""
+
+
+def parse(text: str, at: float) -> Scrape:
+    """Only the wanted lines are parsed: the whole page would cost more than everything else the adapter does."""
+    lines = [line for line in text.split("\n") if line.startswith(WANTED) or line.startswith("# TYPE vllm:")]
+    found: collections.Counter[str] = collections.Counter()
+    seen: set[str] = set()
+    buckets: collections.Counter[float] = collections.Counter()
+    for family in text_string_to_metric_families("\n".join(lines) + "\n"):
+        if family.name not in WANTED:
+            continue
+        seen.add(family.name)
+        for sample in family.samples:
+            if sample.name == TTFT + "_bucket":
+                buckets[float(sample.labels["le"])] += sample.value
+            elif family.name != TTFT and not sample.name.endswith("_created"):
+                found[family.name] += sample.value
+    if missing := sorted(set(WANTED) - seen):
+        raise IncompleteError(f"no {', '.join(missing)}")
+    return Scrape(at, found[WAITING], found[RUNNING], found[GENERATED], dict(buckets))
+
+
+class Scraper:
+    """The recent scrapes of all ready pods. `services` gives the ready pods of each service at the moment."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        services: Callable[[], Services],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._session, self._services, self._clock = session, services, clock
+        self._scrapes: dict[str, collections.deque[Scrape]] = {}
+        self._since: dict[str, float] = {}
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    def pods(self, namespace: str, name: str) -> Iterable[Pod]:
+        """The ready pods of a service with what they said."""
+        for endpoint in self._services().get((namespace, name), ()):
+            at = endpoint.address
+            yield Pod(endpoint.pod or at, self._since.setdefault(at, self._clock()), tuple(self._scrapes.get(at, ())))
+
+    async def run(self) -> None:
+        """Scrapes for ever. A slow pod does not hold up the others."""
+        while True:
+            self.begin()
+            await asyncio.sleep(EVERY_SECONDS)
+
+    def begin(self) -> list[asyncio.Task[None]]:
+        """Begins a scrape of each ready pod that is not being scraped; forgets the pods that are gone."""
+        now = self._clock()
+        ready = {endpoint.address for endpoints in self._services().values() for endpoint in endpoints}
+        self._since = {at: self._since.get(at, now) for at in ready}
+        self._scrapes = {at: scrapes for at, scrapes in self._scrapes.items() if at in ready}
+        self._under_way = {at: task for at, task in self._under_way.items() if not task.done()}
+        for at in ready - self._under_way.keys():
+            self._under_way[at] = asyncio.ensure_future(self._scrape(at))
+        return list(self._under_way.values())
+
+    async def _scrape(self, at: str) -> None:
+        try:
+            async with self._slots:
+                began = self._clock()
+                timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+                async with self._session.get(f"http://{at}/metrics", timeout=timeout) as reply:
+                    reply.raise_for_status()
+                    scrape = parse(await reply.text(), began)
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, IncompleteError) as e:
+            log.warning("scrape failed endpoint=%s: %r", at, e)
+            return
+        if at in self._since:
+            self._scrapes.setdefault(at, collections.deque(maxlen=KEPT)).append(scrape)
