@@ -1,0 +1,127 @@
+"""Chat templates: messages to the ids of a prompt. The template may write control tokens, what users say may not.
+
+The environment is the one that transformers renders with (transformers/utils/chat_template_utils.py), without the
+seconds that importing transformers takes; a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NoReturn
+
+import jinja2
+import jinja2.ext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from forebay_runtime.request import RequestError
+from forebay_runtime.text.errors import TokenizerError
+from forebay_runtime.text.tokenizer import Tokenizer
+
+Message = Mapping[str, Any]
+CUT = "\ufdd0"  # a noncharacter: Unicode keeps it for such inner use. Text may not span two sides of it
+
+
+class ChatTemplate:
+    """Renders one model's template. TokenizerError if the template does not compile."""
+
+    def __init__(self, template: str, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._control = ControlTokens(tokenizer.control_tokens)
+        self._special = {"bos_token": tokenizer.bos_token or "", "eos_token": tokenizer.eos_token or ""}
+        try:
+            self._template = _environment().from_string(template)
+        except jinja2.TemplateError as e:
+            raise TokenizerError(f"the model's chat template does not compile: {e}") from e
+
+    def encode(self, messages: Sequence[Message], variables: Mapping[str, Any] | None = None) -> list[int]:
+        """The prompt's ids. RequestError 400 where the template refuses the messages."""
+        return self._tokenizer.encode_pieces(self.render(messages, variables).split(CUT))
+
+    def render(self, messages: Sequence[Message], variables: Mapping[str, Any] | None = None) -> str:
+        """The prompt's text, with CUT wherever control tokens in the messages were taken apart."""
+        given = {"tools": None, "documents": None, "add_generation_prompt": True, **(variables or {})}
+        safe = self._control.take_apart({**given, "messages": list(messages)})
+        try:
+            return self._template.render({**self._special, **safe})
+        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as e:
+            raise RequestError(
+                f"This model's chat template refuses the messages: {e}", code="invalid_messages", param="messages"
+            ) from e
+
+
+class ControlTokens:
+    """Finds control tokens in what users say and cuts them, so that the tokenizer reads them as plain text."""
+
+    def __init__(self, tokens: frozenset[str]) -> None:
+        self._tokens = tokens
+        self._lengths = sorted({len(t) for t in tokens})
+        self._beginnings = frozenset(t[:n] for t in tokens for n in range(1, len(t)))
+        firsts = "".join(sorted({re.escape(t[0]) for t in tokens if t}))
+        self._first = re.compile(f"[{firsts}]" if firsts else "(?!)")
+
+    def take_apart(self, value: Any) -> Any:
+        """`value` with every string in it cut where it could make a control token; keys of mappings stay."""
+        if isinstance(value, str):
+            return self._take_apart_text(value.replace(CUT, ""))
+        if isinstance(value, Mapping):
+            return {k: self.take_apart(v) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.take_apart(v) for v in value]
+        return value
+
+    def _take_apart_text(self, text: str) -> str:
+        cuts: set[int] = set()
+        for match in self._first.finditer(text):
+            at = match.start()
+            for length in self._lengths:
+                if text[at : at + length] in self._tokens:
+                    cuts.update(range(at, at + length + 1))
+            if len(text) - at < self._lengths[-1] and text[at:] in self._beginnings:
+                cuts.add(len(text))  # with what the template writes next it may become one
+        if not cuts:
+            return text
+        edges = [0, *sorted(cuts), len(text)]
+        return CUT.join(text[a:b] for a, b in itertools.pairwise(edges))
+
+
+class _GenerationBlock(jinja2.ext.Extension):
+    """{% generation %} marks what the assistant says, for training; here it only shows its body."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node | list[jinja2.nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, jinja2.ext.loopcontrols]
+    )
+    environment.filters["tojson"] = _tojson
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = _strftime_now
+    return environment
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
+
+
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Jinja's own escapes HTML."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _strftime_now(pattern: str) -> str:
+    return datetime.now().strftime(pattern)

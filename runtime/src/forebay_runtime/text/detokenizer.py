@@ -1,0 +1,73 @@
+"""Tokens in, text out: whole characters only, nothing that may be part of a stop string, nothing after one."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+
+
+class Detokenizer:
+    """The text of one output. What the pushes and `finish` return, joined, does not depend on how it was asked for.
+
+        released text | held back | bytes of an unfinished character
+                      ^ num_released                        (num_chars counts both kinds of text)
+
+    Held back is the longest end of the text that a stop string begins with. A stop string counts as found with the
+    token that completes it; of several found with one token the one that begins first does.
+    """
+
+    def __init__(self, stop: Sequence[str] = (), *, include_stop: bool = False) -> None:
+        self._stop = tuple(stop)
+        self._include_stop = include_stop
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
+        self.num_chars = 0  # decoded so far; where the next token's text begins
+        self.num_released = 0
+        self.stopped = False  # a stop string is complete
+
+    def push(self, data: bytes) -> str:
+        """Takes in one token's bytes and returns the text that is now certain. Nothing once `stopped`."""
+        if self.stopped:
+            return ""
+        text = self._decoder.decode(data)
+        if not text:
+            return ""
+        self.num_chars += len(text)
+        if not self._stop:
+            self.num_released += len(text)
+            return text
+        self._held += text
+        return self._release(self._find_stop())
+
+    def finish(self) -> str:
+        """The rest: no stop string came of what was held back. An unfinished character is dropped."""
+        return self._take(len(self._held))
+
+    def _find_stop(self) -> int | None:
+        """Where the text ends by a stop string that has come; None if none has."""
+        found = [(at, len(stop)) for stop in self._stop if (at := self._held.find(stop)) >= 0]
+        if not found:
+            return None
+        at, length = min(found)
+        return at + length if self._include_stop else at
+
+    def _release(self, end: int | None) -> str:
+        if end is None:
+            return self._take(len(self._held) - max(_overlap(self._held, stop) for stop in self._stop))
+        self.stopped = True
+        text = self._take(end)
+        self._held = ""
+        return text
+
+    def _take(self, length: int) -> str:
+        text, self._held = self._held[:length], self._held[length:]
+        self.num_released += length
+        return text
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Length of the longest proper beginning of `stop` that `text` ends with."""
+    for length in range(min(len(stop) - 1, len(text)), 0, -1):
+        if text.endswith(stop[:length]):
+            return length
+    return 0
