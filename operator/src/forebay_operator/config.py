@@ -8,8 +8,9 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`service_account` (namespace/name) and `credentials_role` together let the operator read the Secrets that
-    resources name, and no other: see docs/adr/0010-credentials-by-role-binding.md. Without them it reads with what it has."""
+    """`service_account` (namespace/name) and `credentials_role` together let the operator read the Secrets of those
+    namespaces alone whose resources name one: docs/adr/0010-credentials-by-role-binding.md. Without them it reads with
+    the rights it has."""
 
     runtime_image: str
     image_pull_policy: str = "IfNotPresent"

@@ -371,6 +371,10 @@ class InferenceService:
         return self.namespace, self.name
 
     @property
+    def url(self) -> str:
+        return f"http://{self.name}.{self.namespace}.svc"
+
+    @property
     def model_name(self) -> str:
         served = None if isinstance(self.spec, InvalidSpec) else self.spec.model.served_name
         return served or self.name

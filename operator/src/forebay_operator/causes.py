@@ -1,0 +1,93 @@
+"""Why pods do not serve: the root cause, from what the kubelet, the scheduler and the API server say. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from forebay_operator.observed import Container, Ended, Missing, Observed, Pod
+from forebay_operator.resource import InferenceService, InvalidSpec
+
+PULL = {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
+CREATE = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
+MOST_WORDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """`reason` is one CamelCase word; `message` names the culprit."""
+
+    reason: str
+    message: str
+
+
+def root_cause(resource: InferenceService, observed: Observed, revision: str) -> Cause | None:
+    """Why the pods of this revision do not all serve; None while they are only on their way."""
+    if isinstance(observed.credentials, Missing) and not isinstance(resource.spec, InvalidSpec):
+        return _no_secret(resource.spec.model.credentials_secret or "")
+    if (words := observed.failed_creation.get(revision)) is not None:
+        return _no_pods(words)
+    found = (_of_pod(p) for p in observed.pods_of(revision) if not p.ready)
+    return next((c for c in found if c), None)
+
+
+def _no_secret(name: str) -> Cause:
+    return Cause("SecretMissing", f'Secret "{name}" not found: make it, and the pods start by themselves')
+
+
+def _no_pods(words: str) -> Cause:
+    if "exceeded quota" in words:
+        return Cause("QuotaExceeded", f"no pod can be made: {_short(words)}")
+    return Cause("PodsRefused", f"no pod can be made: {_short(words)}")
+
+
+def _of_pod(pod: Pod) -> Cause | None:
+    if pod.unschedulable:
+        return _unschedulable(pod)
+    if pod.phase == "Failed":
+        return Cause(pod.phase_reason or "PodFailed", f"pod {pod.name}: {_short(pod.phase_message or 'has failed')}")
+    return _first(_of_container(pod, c) for c in pod.containers)
+
+
+def _unschedulable(pod: Pod) -> Cause:
+    lacking = list(dict.fromkeys(re.findall(r"Insufficient ([\w./-]+[\w])", pod.unschedulable)))
+    head = f"not enough {', '.join(lacking)} on any node" if lacking else "no node fits"
+    return Cause("Unschedulable", f"pod {pod.name}: {head}: {_short(pod.unschedulable)}")
+
+
+def _of_container(pod: Pod, container: Container) -> Cause | None:
+    if container.waiting in PULL:
+        said = container.waiting_message or f'cannot get image "{container.image}"'
+        return Cause("ImagePullBackOff", f"pod {pod.name}: {container.waiting}: {_short(said)}")
+    if container.waiting in CREATE:
+        return _not_created(pod, container)
+    if container.ended and not container.ready:
+        return _of_end(pod, container, container.ended)
+    return None
+
+
+def _not_created(pod: Pod, container: Container) -> Cause:
+    if secret := re.search(r'secret "([^"]+)" not found', container.waiting_message):
+        return _no_secret(secret[1])
+    return Cause(container.waiting, f"pod {pod.name}: {_short(container.waiting_message)}")
+
+
+def _of_end(pod: Pod, container: Container, ended: Ended) -> Cause | None:
+    if ended.reason == "OOMKilled":
+        return Cause("OOMKilled", f"pod {pod.name}: container {container.name} needs more memory than its limit")
+    if ended.exit_code == 0 and container.waiting != "CrashLoopBackOff":
+        return None
+    words = f": {_short(ended.message)}" if ended.message.strip() else " without a word"
+    said = f"pod {pod.name}: container {container.name} ended with exit code {ended.exit_code}{words}"
+    return Cause("DownloadFailed" if container.init else "CrashLoop", said)
+
+
+def _first(causes: Iterable[Cause | None]) -> Cause | None:
+    return next((c for c in causes if c), None)
+
+
+def _short(words: str) -> str:
+    """The end of it on one line: last words matter most."""
+    line = " ".join(words.split())
+    return line if len(line) <= MOST_WORDS else f"…{line[-MOST_WORDS:]}"

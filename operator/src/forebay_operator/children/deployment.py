@@ -1,0 +1,144 @@
+"""The Deployment: pods of one revision, under restricted pod security, that drain before they go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from forebay_operator.children.metadata import child, labels, selector
+from forebay_operator.config import Config
+from forebay_operator.observed import CREDENTIALS_ANNOTATION, Manifest
+from forebay_operator.program import Program
+from forebay_operator.resource import InferenceService, Spec
+
+CONTAINER, FETCHER = "runtime", "fetch"
+USER = 65532
+PRE_STOP_SECONDS = 3  # goes on admitting until its end is known to every proxy
+END_SECONDS = 2  # what is left of the grace for the process to end after its last request
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+TMP = {"name": "tmp", "mountPath": "/tmp"}
+TOKEN = "HF_TOKEN"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """model.source in its parts; `revision` and `path` are empty where there is none."""
+
+    scheme: str
+    reference: str
+    path: str = ""
+
+
+def parse_source(source: str) -> Source:
+    scheme, rest = source.split("://", 1)
+    if scheme == "pvc":
+        claim, _, path = rest.partition("/")
+        return Source(scheme, claim, path)
+    return Source(scheme, rest)
+
+
+def drain_seconds(spec: Spec) -> int:
+    """How long the engine may go on with the requests it has, once it is told to end."""
+    return spec.pod_template.termination_grace_period_seconds - PRE_STOP_SECONDS - END_SECONDS
+
+
+def deployment(resource: InferenceService, spec: Spec, program: Program, config: Config, credentials: str) -> Manifest:
+    """`credentials` stands for the contents of the Secret that the spec names: it is in the pods' template, so that
+    other contents make other pods."""
+    more = spec.pod_template
+    annotations = more.annotations | ({CREDENTIALS_ANNOTATION: credentials} if credentials else {})
+    about = {"labels": more.labels | labels(resource.name), **({"annotations": annotations} if annotations else {})}
+    return child(
+        "Deployment",
+        resource,
+        spec={
+            "replicas": spec.replicas,
+            "paused": False,
+            "revisionHistoryLimit": 2,
+            "selector": {"matchLabels": selector(resource.name)},
+            "template": {"metadata": about, "spec": _pod(spec, program, config)},
+        },
+    )
+
+
+def _pod(spec: Spec, program: Program, config: Config) -> Manifest:
+    more, source = spec.pod_template, parse_source(spec.model.source)
+    pull_secrets = [s.name for s in more.image_pull_secrets]
+    if source.scheme == "oci" and spec.model.credentials_secret:
+        pull_secrets.append(spec.model.credentials_secret)
+    optional = {
+        "initContainers": [_fetcher(spec, program, config)] if source.scheme == "hf" else None,
+        "imagePullSecrets": [{"name": n} for n in dict.fromkeys(pull_secrets)],
+        "tolerations": [t.model_dump(by_alias=True, exclude_none=True) for t in more.tolerations],
+        "nodeSelector": more.node_selector,
+        "priorityClassName": more.priority_class_name,
+        "runtimeClassName": more.runtime_class_name,
+        "serviceAccountName": more.service_account_name,
+    }
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "terminationGracePeriodSeconds": more.termination_grace_period_seconds,
+        "containers": [_runtime(spec, program, config)],
+        "volumes": [{"name": "model", **_volume(source)}, {"name": "tmp", "emptyDir": {}}],
+        **{k: v for k, v in optional.items() if v},
+    }
+
+
+def _volume(source: Source) -> dict[str, Any]:
+    match source.scheme:
+        case "oci":
+            return {"image": {"reference": source.reference, "pullPolicy": "IfNotPresent"}}
+        case "pvc":
+            return {"persistentVolumeClaim": {"claimName": source.reference, "readOnly": True}}
+        case _:
+            return {"emptyDir": {}}
+
+
+def _runtime(spec: Spec, program: Program, config: Config) -> Manifest:
+    source = parse_source(spec.model.source)
+    model = {"name": "model", "mountPath": program.model_directory, "readOnly": True}
+    return {
+        "name": CONTAINER,
+        **_common(spec, program, config),
+        "args": list(program.serve),
+        "ports": [{"name": "http", "containerPort": program.port, "protocol": "TCP"}],
+        "volumeMounts": [model | ({"subPath": source.path} if source.path else {}), TMP],
+        "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
+        **program.probes,
+    }
+
+
+def _fetcher(spec: Spec, program: Program, config: Config) -> Manifest:
+    """The init container that brings a model from a hub."""
+    common = _common(spec, program, config)
+    if secret := spec.model.credentials_secret:
+        token = {"name": TOKEN, "valueFrom": {"secretKeyRef": {"name": secret, "key": "token"}}}
+        common["env"] = [*(e for e in common["env"] if e["name"] != TOKEN), token]
+    mounts = [{"name": "model", "mountPath": program.model_directory}, TMP]
+    return {"name": FETCHER, **common, "args": list(program.fetch), "volumeMounts": mounts}
+
+
+def _common(spec: Spec, program: Program, config: Config) -> Manifest:
+    resources = {k: v for k, v in (("requests", spec.resources.requests), ("limits", spec.resources.limits)) if v}
+    return {
+        "image": spec.engine.image or config.runtime_image,
+        "imagePullPolicy": config.image_pull_policy,
+        "command": list(program.command),
+        "env": [{"name": e.name, "value": e.value} for e in spec.engine.env],
+        "resources": resources,
+        "securityContext": RESTRICTED,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }

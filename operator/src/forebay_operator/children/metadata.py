@@ -1,0 +1,47 @@
+"""Names, labels and owner of every child."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forebay_operator.observed import CHILD_KINDS, SERVICE_LABEL, Manifest
+from forebay_operator.resource import API_VERSION, KIND, InferenceService
+
+MANAGED_LABEL, MANAGED_BY = "app.kubernetes.io/managed-by", "forebay-operator"
+COMPONENT_LABEL, COMPONENT = "app.kubernetes.io/component", "runtime"
+
+
+def labels(name: str) -> dict[str, str]:
+    return {MANAGED_LABEL: MANAGED_BY, COMPONENT_LABEL: COMPONENT, SERVICE_LABEL: name}
+
+
+def selector(name: str) -> dict[str, str]:
+    """Labels that exactly the pods of this resource have, within their namespace."""
+    return {COMPONENT_LABEL: COMPONENT, SERVICE_LABEL: name}
+
+
+def owner(resource: InferenceService) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": resource.name,
+        "uid": resource.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def child(kind: str, resource: InferenceService, **body: Any) -> Manifest:
+    """A manifest of that kind with name, labels and owner, and `body` beside them."""
+    about = CHILD_KINDS[kind]
+    return {
+        "apiVersion": about.api_version,
+        "kind": kind,
+        "metadata": {
+            "name": about.name(resource.name),
+            "namespace": resource.namespace,
+            "labels": labels(resource.name),
+            "ownerReferences": [owner(resource)],
+        },
+        **body,
+    }

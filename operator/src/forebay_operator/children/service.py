@@ -1,0 +1,15 @@
+"""The Service: a cluster address in front of the pods that are ready."""
+
+from __future__ import annotations
+
+from forebay_operator.children.metadata import child, selector
+from forebay_operator.observed import Manifest
+from forebay_operator.resource import InferenceService
+
+PORT = 80
+
+
+def service(resource: InferenceService) -> Manifest:
+    port = {"name": "http", "port": PORT, "targetPort": "http", "protocol": "TCP"}
+    spec = {"type": "ClusterIP", "selector": selector(resource.name), "ports": [port]}
+    return child("Service", resource, spec=spec)

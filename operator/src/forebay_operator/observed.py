@@ -1,0 +1,244 @@
+"""A frozen snapshot of what the cluster has for one resource: its children, their pods, the load. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from forebay_operator.resource import InferenceService
+
+Manifest = dict[str, Any]
+
+FIELD_OWNER = "forebay-operator"  # the field manager of server-side apply
+SERVICE_LABEL = "forebay.dev/inferenceservice"
+REVISION_LABEL = "forebay.dev/revision"
+CREDENTIALS_ANNOTATION = "forebay.dev/credentials"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildKind:
+    """A kind of child and where its objects are in the API. A resource has at most one of each kind."""
+
+    kind: str
+    group: str
+    version: str
+    plural: str
+    suffix: str = ""
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def name(self, resource_name: str) -> str:
+        return resource_name + self.suffix
+
+    def path(self, namespace: str, name: str) -> str:
+        root = f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
+        return f"{root}/namespaces/{namespace}/{self.plural}/{name}"
+
+
+CHILD_KINDS = {
+    k.kind: k
+    for k in (
+        ChildKind("Deployment", "apps", "v1", "deployments"),
+        ChildKind("Service", "", "v1", "services"),
+        ChildKind("HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers"),
+        ChildKind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets"),
+        ChildKind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies"),
+        ChildKind("RoleBinding", "rbac.authorization.k8s.io", "v1", "rolebindings", "-credentials"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The Secret is there; `digest` stands for its contents."""
+
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """There is no such Secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The operator may not read it (yet): nothing is known of it."""
+
+
+Credentials = Known | Missing | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a container's process ended. `message` is its last words."""
+
+    exit_code: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    name: str
+    image: str
+    init: bool
+    ready: bool
+    restarts: int
+    waiting: str
+    waiting_message: str
+    ended: Ended | None  # the present end, else the last one
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    name: str
+    ip: str
+    revision: str
+    ready: bool
+    deleting: bool
+    created: datetime
+    phase: str
+    phase_reason: str
+    phase_message: str
+    unschedulable: str  # the scheduler's words; empty when it is placed
+    containers: tuple[Container, ...]
+    deletion_cost: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The Deployment, as far as decisions need it."""
+
+    generation: int
+    observed_generation: int
+    wanted: int
+    revision: str
+    credentials: str
+    replicas: int
+    updated: int
+    ready: int
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether its controller has seen its present spec."""
+        return self.observed_generation >= self.generation
+
+    @property
+    def settled(self) -> bool:
+        """Whether all pods are of its present template and serve."""
+        return self.caught_up and self.updated == self.replicas == self.ready == self.wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """`children` are live objects by kind; `load` is requests in flight by pod, and without an entry unknown;
+    `rival` is an older resource with the same model name; `failed_creation` is why no pod can be made."""
+
+    children: Mapping[str, Manifest] = field(default_factory=dict)
+    pods: tuple[Pod, ...] = ()
+    failed_creation: Mapping[str, str] = field(default_factory=dict)  # revision -> the API server's words
+    credentials: Credentials | None = None
+    rival: str | None = None
+    load: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def workload(self) -> Workload | None:
+        live = self.children.get("Deployment")
+        return None if live is None else parse_workload(live)
+
+    def pods_of(self, revision: str) -> list[Pod]:
+        return [p for p in self.pods if p.revision == revision and not p.deleting]
+
+
+def parse_workload(live: Manifest) -> Workload:
+    spec, status = live["spec"], live.get("status") or {}
+    template = spec["template"].get("metadata") or {}
+    return Workload(
+        generation=live["metadata"].get("generation", 0),
+        observed_generation=status.get("observedGeneration", 0),
+        wanted=spec.get("replicas", 1),
+        revision=(template.get("labels") or {}).get(REVISION_LABEL, ""),
+        credentials=(template.get("annotations") or {}).get(CREDENTIALS_ANNOTATION, ""),
+        replicas=status.get("replicas", 0),
+        updated=status.get("updatedReplicas", 0),
+        ready=status.get("readyReplicas", 0),
+    )
+
+
+def parse_pod(body: Manifest) -> Pod:
+    meta, status = body["metadata"], body.get("status") or {}
+    conditions = {c["type"]: c for c in status.get("conditions") or []}
+    placed = conditions.get("PodScheduled", {})
+    cost = (meta.get("annotations") or {}).get(DELETION_COST, "")
+    return Pod(
+        name=meta["name"],
+        ip=status.get("podIP", ""),
+        revision=(meta.get("labels") or {}).get(REVISION_LABEL, ""),
+        ready=conditions.get("Ready", {}).get("status") == "True",
+        deleting="deletionTimestamp" in meta,
+        created=datetime.fromisoformat(meta["creationTimestamp"]),
+        phase=status.get("phase", ""),
+        phase_reason=status.get("reason", ""),
+        phase_message=status.get("message", ""),
+        unschedulable=placed.get("message", "") if placed.get("reason") == "Unschedulable" else "",
+        containers=tuple(
+            _container(c, init)
+            for key, init in (("initContainerStatuses", True), ("containerStatuses", False))
+            for c in status.get(key) or []
+        ),
+        deletion_cost=int(cost) if cost.lstrip("-").isdigit() else None,
+    )
+
+
+def _container(body: Manifest, init: bool) -> Container:
+    state, last = body.get("state") or {}, body.get("lastState") or {}
+    waiting = state.get("waiting") or {}
+    ended = state.get("terminated") or last.get("terminated")
+    return Container(
+        name=body["name"],
+        image=body.get("image", ""),
+        init=init,
+        ready=body.get("ready", False),
+        restarts=body.get("restartCount", 0),
+        waiting=waiting.get("reason", ""),
+        waiting_message=waiting.get("message", ""),
+        ended=Ended(ended["exitCode"], ended.get("reason", ""), ended.get("message", "")) if ended else None,
+    )
+
+
+def failed_creation(replica_sets: Sequence[Manifest]) -> dict[str, str]:
+    """Revision -> why its ReplicaSet cannot make a pod."""
+    return {
+        (rs["metadata"].get("labels") or {}).get(REVISION_LABEL, ""): c.get("message", "")
+        for rs in replica_sets
+        if rs["spec"].get("replicas")
+        for c in (rs.get("status") or {}).get("conditions") or []
+        if c["type"] == "ReplicaFailure" and c["status"] == "True"
+    }
+
+
+def owner_of(live: Manifest) -> dict[str, Any] | None:
+    """The controlling ownerReference."""
+    owners = live["metadata"].get("ownerReferences") or []
+    return next((o for o in owners if o.get("controller")), None)
+
+
+def left_behind(live: Manifest, resource: InferenceService) -> bool:
+    """Whether it is on its way out: being deleted, or of a former resource of the same name."""
+    owner = owner_of(live)
+    former = owner is not None and owner["kind"] == "InferenceService" and owner["uid"] != resource.uid
+    return "deletionTimestamp" in live["metadata"] or former
+
+
+def foreign(live: Manifest, resource: InferenceService) -> bool:
+    """Whether somebody else made it: it is neither owned by the resource nor ever applied by this operator."""
+    owner = owner_of(live)
+    if owner is not None:
+        return owner["kind"] != "InferenceService"
+    applied = [m for m in live["metadata"].get("managedFields") or [] if m.get("operation") == "Apply"]
+    return FIELD_OWNER not in {m.get("manager") for m in applied}

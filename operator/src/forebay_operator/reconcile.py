@@ -1,0 +1,65 @@
+"""One pass over one resource: observe, decide, converge, tell. Knows nothing of kopf or of what woke it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from forebay_operator.causes import Cause
+from forebay_operator.config import Config
+from forebay_operator.happenings import Change, Happening, happenings
+from forebay_operator.observed import Manifest, Observed
+from forebay_operator.refusal import Refused
+from forebay_operator.resource import InferenceService, Status
+from forebay_operator.status import troubled
+from forebay_operator.sync import Outcome, sync
+
+
+class Cluster(Protocol):
+    """The one door to Kubernetes. What it does may raise ClusterUnavailable; `apply` may raise Refused."""
+
+    async def observe(self, key: tuple[str, str]) -> tuple[InferenceService, Observed] | None: ...
+
+    async def set_deletion_costs(self, namespace: str, costs: Mapping[str, int]) -> None: ...
+
+    async def apply(self, manifests: Sequence[Manifest], observed: Observed) -> list[Change]: ...
+
+    async def prune(self, owner: InferenceService, observed: Observed, keep: Sequence[Manifest]) -> list[Change]: ...
+
+    async def write_status(self, resource: InferenceService, status: Status) -> None: ...
+
+    async def record(self, resource: InferenceService, happened: Sequence[Happening]) -> None: ...
+
+
+async def reconcile(cluster: Cluster, key: tuple[str, str], config: Config, now: datetime) -> timedelta | None:
+    """After how long the next pass is due; None where there is nothing (more) to look after."""
+    seen = await cluster.observe(key)
+    if seen is None:
+        return None
+    resource, observed = seen
+    if resource.deleting:
+        return None  # ownerReferences do the rest; touching the children now would fight the garbage collector
+    outcome = sync(resource, observed, config, now)
+    try:
+        changes = await _converge(cluster, resource, observed, outcome)
+    except Refused as e:
+        await _tell(cluster, resource, observed, troubled(outcome.status, Cause(e.word, str(e)), now), [])
+        raise
+    await _tell(cluster, resource, observed, outcome.status, changes)
+    return outcome.requeue_after or config.resync
+
+
+async def _converge(cluster: Cluster, resource: InferenceService, observed: Observed, outcome: Outcome) -> list[Change]:
+    if outcome.children is None:
+        return []
+    await cluster.set_deletion_costs(resource.namespace, outcome.deletion_costs)
+    applied = await cluster.apply(outcome.children, observed)
+    return applied + await cluster.prune(resource, observed, outcome.children)
+
+
+async def _tell(
+    cluster: Cluster, resource: InferenceService, observed: Observed, status: Status, changes: list[Change]
+) -> None:
+    await cluster.write_status(resource, status)
+    await cluster.record(resource, happenings(resource, observed, status, changes))

@@ -1,0 +1,32 @@
+"""How the API server's answers become errors that say whose fault it is and what happens next."""
+
+from __future__ import annotations
+
+
+class ClusterUnavailable(Exception):
+    """The API server does not answer or cannot for now: retried with back-off, nothing is told in the status."""
+
+
+class Refused(Exception):
+    """The API server refuses what the spec leads to; `word` is the condition's reason. Retried with back-off."""
+
+    def __init__(self, word: str, message: str) -> None:
+        super().__init__(message)
+        self.word = word
+
+
+class ApiError(Exception):
+    """The API server's answer where it is no success."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(f"{code} {reason}: {message}")
+        self.code, self.reason, self.message = code, reason, message
+
+    def about(self, what: str) -> Exception:
+        """The error to raise when writing `what` was answered so."""
+        if self.code >= 500 or self.code in (409, 429) or "being terminated" in self.message:
+            return ClusterUnavailable(f"{what}: {self}")
+        word = {400: "InvalidSpec", 422: "InvalidSpec", 403: "Forbidden"}.get(self.code, "Refused")
+        if "exceeded quota" in self.message:
+            word = "QuotaExceeded"
+        return Refused(word, f"{what} is refused: {self.message}")

@@ -1,0 +1,167 @@
+"""The status of a resource, computed from what is observed. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from forebay_operator.causes import Cause, root_cause
+from forebay_operator.observed import Manifest, Observed
+from forebay_operator.resource import Condition, InferenceService, Spec, Status
+
+Truth = Literal["True", "False", "Unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A condition before it is stamped."""
+
+    type: str
+    status: Truth
+    cause: Cause
+
+
+def serving(
+    resource: InferenceService, spec: Spec, observed: Observed, revision: str, selector: str, now: datetime
+) -> Status:
+    """Status of a resource whose children are as `revision` wants them, or are on their way there."""
+    blame = None if _settled(spec, observed, revision) else root_cause(resource, observed, revision)
+    claims = [
+        Claim("Accepted", "True", Cause("Accepted", "the spec is understood and acted on")),
+        _ready(spec, observed, revision, blame),
+        _available(observed),
+        _progressing(spec, observed, revision),
+        _degraded(blame),
+        *_scaling_active(spec, observed),
+    ]
+    return _status(resource, observed, revision, selector, claims, now)
+
+
+def refused(resource: InferenceService, observed: Observed, cause: Cause, selector: str, now: datetime) -> Status:
+    """Status of a resource that cannot be acted on; what was there before stays as it is."""
+    claims = [
+        Claim("Accepted", "False", cause),
+        Claim("Ready", "False", cause),
+        _available(observed),
+        Claim("Progressing", "False", cause),
+        Claim("Degraded", "True", cause),
+    ]
+    revision = resource.status.revision if resource.status else ""
+    return _status(resource, observed, revision, selector, claims, now)
+
+
+def troubled(status: Status, cause: Cause, now: datetime) -> Status:
+    """The same status, after the API server has refused a child."""
+    found = {"Ready": "False", "Degraded": "True"}
+    changed = [
+        _stamp(Claim(c.type, found[c.type], cause), c, c.observed_generation, now) if c.type in found else c  # type: ignore[arg-type]
+        for c in status.conditions
+    ]
+    return status.model_copy(update={"conditions": changed})
+
+
+def _status(
+    resource: InferenceService,
+    observed: Observed,
+    revision: str,
+    selector: str,
+    claims: Iterable[Claim],
+    now: datetime,
+) -> Status:
+    prior = resource.status
+    return Status(
+        observed_generation=resource.generation,
+        conditions=[_stamp(c, prior.condition(c.type) if prior else None, resource.generation, now) for c in claims],
+        replicas=sum(not p.deleting for p in observed.pods),
+        ready_replicas=_ready_pods(observed),
+        selector=selector,
+        url=resource.url,
+        model=resource.model_name,
+        revision=revision,
+    )
+
+
+def _stamp(claim: Claim, prior: Condition | None, generation: int, now: datetime) -> Condition:
+    """lastTransitionTime moves only when status does."""
+    same = prior is not None and prior.status == claim.status
+    return Condition(
+        type=claim.type,
+        status=claim.status,
+        reason=claim.cause.reason,
+        message=claim.cause.message,
+        last_transition_time=prior.last_transition_time if prior and same else f"{now:%Y-%m-%dT%H:%M:%SZ}",
+        observed_generation=generation,
+    )
+
+
+def _ready_pods(observed: Observed) -> int:
+    return sum(p.ready and not p.deleting for p in observed.pods)
+
+
+def _settled(spec: Spec, observed: Observed, revision: str) -> bool:
+    """Whether the wanted pods, all of this revision, serve."""
+    workload = observed.workload
+    if workload is None or workload.revision != revision or workload.wanted != spec.replicas:
+        return False
+    return workload.settled and sum(p.ready for p in observed.pods_of(revision)) >= spec.replicas
+
+
+def _ready(spec: Spec, observed: Observed, revision: str, blame: Cause | None) -> Claim:
+    if spec.replicas == 0:
+        return Claim("Ready", "False", Cause("Stopped", "spec.replicas is 0: nothing is to serve"))
+    if blame:
+        return Claim("Ready", "False", blame)
+    if _settled(spec, observed, revision):
+        return Claim("Ready", "True", Cause("Serving", f"{_count(spec.replicas)} of revision {revision} serve"))
+    return Claim("Ready", "False", _going_on(spec, observed, revision))
+
+
+def _available(observed: Observed) -> Claim:
+    if ready := _ready_pods(observed):
+        return Claim("Available", "True", Cause("Serving", f"ready: {_count(ready)}"))
+    return Claim("Available", "False", Cause("NoReadyPods", "no pod serves"))
+
+
+def _progressing(spec: Spec, observed: Observed, revision: str) -> Claim:
+    if _settled(spec, observed, revision):
+        done = Cause("Stopped", "all pods are gone") if spec.replicas == 0 else Cause("Settled", "nothing is changing")
+        return Claim("Progressing", "False", done)
+    return Claim("Progressing", "True", _going_on(spec, observed, revision))
+
+
+def _going_on(spec: Spec, observed: Observed, revision: str) -> Cause:
+    """What is on its way, and how far it is."""
+    fresh = observed.pods_of(revision)
+    ready = sum(p.ready for p in fresh)
+    far = f"{ready} of {_count(spec.replicas)} of revision {revision} ready"
+    old = [p for p in observed.pods if p.revision != revision and not p.deleting]
+    if spec.replicas == 0:
+        return Cause("Stopping", f"pods that still run: {len(observed.pods)}")
+    if old:
+        return Cause("RollingOut", f"{far}, {_count(len(old))} of former revisions there")
+    if not _ready_pods(observed):
+        return Cause("Starting", f"{far}: waiting for the pods to load the model")
+    return Cause("Scaling", far)
+
+
+def _degraded(blame: Cause | None) -> Claim:
+    if blame:
+        return Claim("Degraded", "True", blame)
+    return Claim("Degraded", "False", Cause("NothingWrong", "nothing stands in the way"))
+
+
+def _scaling_active(spec: Spec, observed: Observed) -> list[Claim]:
+    """What the autoscaler says of itself, where there is to be one."""
+    if spec.scaling is None:
+        return []
+    live: Manifest = observed.children.get("HorizontalPodAutoscaler") or {}
+    said = {c["type"]: c for c in (live.get("status") or {}).get("conditions") or []}.get("ScalingActive")
+    if said is None:
+        return [Claim("ScalingActive", "Unknown", Cause("Waiting", "the autoscaler has not looked yet"))]
+    return [Claim("ScalingActive", said["status"], Cause(said["reason"], said.get("message") or said["reason"]))]
+
+
+def _count(pods: int) -> str:
+    return f"{pods} pod" if pods == 1 else f"{pods} pods"

@@ -1,0 +1,144 @@
+"""The decision: what there should be, given what is asked for and what is there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from forebay_operator import rollout, scaling, status
+from forebay_operator.causes import Cause
+from forebay_operator.children import metadata
+from forebay_operator.children.deployment import deployment, drain_seconds
+from forebay_operator.children.hpa import hpa
+from forebay_operator.children.network_policy import network_policy
+from forebay_operator.children.pdb import pdb
+from forebay_operator.children.role_binding import role_binding
+from forebay_operator.children.service import service
+from forebay_operator.config import Config
+from forebay_operator.engines import forebay
+from forebay_operator.observed import (
+    Known,
+    Manifest,
+    Missing,
+    Observed,
+    Unreadable,
+    foreign,
+    left_behind,
+)
+from forebay_operator.resource import InferenceService, InvalidSpec, Spec, Status
+
+SOON = timedelta(seconds=1)
+CREDENTIALS_EVERY = timedelta(seconds=10)  # Secrets are read, not watched: a watch needs far wider rights
+CREDENTIALS_WAIT = timedelta(seconds=10)  # how long a fresh resource waits for the right to read its Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`children` is all that there should be, the rest goes; None leaves everything as it is.
+    `deletion_costs` are put on pods before the children are applied."""
+
+    children: tuple[Manifest, ...] | None
+    status: Status
+    requeue_after: timedelta | None = None
+    deletion_costs: Mapping[str, int] = field(default_factory=dict)
+
+
+def sync(resource: InferenceService, observed: Observed, config: Config, now: datetime) -> Outcome:
+    spec = resource.spec
+    if isinstance(spec, InvalidSpec):
+        return _refuse(resource, observed, Cause("InvalidSpec", str(spec)), now)
+    former = {kind for kind, live in observed.children.items() if left_behind(live, resource)}
+    if taken := sorted(k for k, live in observed.children.items() if k not in former and foreign(live, resource)):
+        return _refuse(resource, observed, _name_taken(resource, taken), now)
+    if observed.rival:
+        return _refuse(resource, observed, _model_name_taken(resource, observed.rival), now)
+    return _serve(resource, spec, observed, config, now, former)
+
+
+def _serve(
+    resource: InferenceService, spec: Spec, observed: Observed, config: Config, now: datetime, former: set[str]
+) -> Outcome:
+    program = forebay.program(spec, resource.model_name, drain_seconds(spec))
+    plain = deployment(resource, spec, program, config, _credentials_digest(observed))
+    revision, workload = rollout.revised(plain)
+    children = [
+        service(resource),
+        network_policy(resource, spec),
+        pdb(resource),
+        *([hpa(resource, spec.scaling)] if spec.scaling else []),
+        *([role_binding(resource, config)] if _may_bind(spec, config) else []),
+        *([] if _held(resource, observed, now) else [workload]),
+    ]
+    return Outcome(
+        children=tuple(c for c in children if c["kind"] not in former),
+        status=status.serving(resource, spec, observed, revision, _selector(resource), now),
+        requeue_after=_requeue_after(observed, bool(former)),
+        deletion_costs=_deletion_costs(spec, observed),
+    )
+
+
+def _refuse(resource: InferenceService, observed: Observed, cause: Cause, now: datetime) -> Outcome:
+    return Outcome(None, status.refused(resource, observed, cause, _selector(resource), now))
+
+
+def _name_taken(resource: InferenceService, kinds: list[str]) -> Cause:
+    said = f"{' and '.join(kinds)} {resource.name} in this namespace belong to somebody else: rename one of the two"
+    return Cause("NameTaken", said)
+
+
+def _model_name_taken(resource: InferenceService, rival: str) -> Cause:
+    said = f'the model name "{resource.model_name}" is served by {rival}, which is older: choose another servedName'
+    return Cause("ModelNameTaken", said)
+
+
+def _selector(resource: InferenceService) -> str:
+    return ",".join(f"{k}={v}" for k, v in sorted(metadata.selector(resource.name).items()))
+
+
+def _may_bind(spec: Spec, config: Config) -> bool:
+    return bool(spec.model.credentials_secret and config.service_account and config.credentials_role)
+
+
+def _credentials_digest(observed: Observed) -> str:
+    """What is not known rolls nothing: the digest that the pods have is carried on."""
+    match observed.credentials:
+        case Known(digest):
+            return digest
+        case None:
+            return ""
+        case Missing() | Unreadable():
+            return observed.workload.credentials if observed.workload else ""
+
+
+def _held(resource: InferenceService, observed: Observed, now: datetime) -> bool:
+    """Whether the first pods wait: for a Secret that is not there, or, for a moment, for the right to read it."""
+    if observed.workload is not None:
+        return False
+    match observed.credentials:
+        case Missing():
+            return True
+        case Unreadable():
+            return now - resource.created < CREDENTIALS_WAIT
+        case Known() | None:
+            return False
+
+
+def _requeue_after(observed: Observed, former: bool) -> timedelta | None:
+    if former:
+        return SOON
+    match observed.credentials:
+        case None:
+            return None
+        case Unreadable() if observed.workload is None:
+            return SOON / 5
+        case Missing():
+            return SOON
+        case Known() | Unreadable():
+            return CREDENTIALS_EVERY
+
+
+def _deletion_costs(spec: Spec, observed: Observed) -> Mapping[str, int]:
+    if not scaling.shrinks(observed.workload, spec.replicas):
+        return {}
+    return scaling.deletion_costs(observed.pods, observed.load)
