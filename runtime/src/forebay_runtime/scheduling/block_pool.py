@@ -71,7 +71,7 @@ class BlockPool:
 
     def publish(self, block: int, key: bytes) -> None:
         """Remembers a used block's content under `key`, unless another block has it already."""
-        if self._keys[block] is None and key not in self._block_of_key:
+        if key not in self._block_of_key:
             self._keys[block] = key
             self._block_of_key[key] = block
 

@@ -95,11 +95,9 @@ class Scheduler:
 
     def schedule(self, drafts: Mapping[str, Tokens[int]] = NO_DRAFTS) -> Step:
         """The next step; empty only if there is no work. `drafts`, by request id, are cut to what there is room for."""
-        preemptions = self.counters.preemptions
         decodes, partial = self._grow_running()
         budget = self.config.max_num_batched_tokens - len(decodes)
-        may_admit = self.counters.preemptions == preemptions
-        prompts = self._schedule_prompts(partial, budget, may_admit)
+        prompts = self._schedule_prompts(partial, budget)
         budget -= sum(p.num_new_tokens for p in prompts)
         scheduled = []
         for sequence in decodes:
@@ -131,7 +129,7 @@ class Scheduler:
         for s in waiting:
             assert s.status is SequenceStatus.WAITING
             assert not s.block_table
-            assert s.num_computed_tokens == 0
+            assert s.num_computed_tokens == s.num_published_blocks == 0
         for s in running:
             assert s.status is SequenceStatus.RUNNING
             assert s.num_computed_tokens < s.num_tokens < s.max_num_tokens
@@ -175,10 +173,10 @@ class Scheduler:
         self._waiting.add(sequence)
         self.counters.preemptions += 1
 
-    def _schedule_prompts(self, partial: list[Sequence], budget: int, may_admit: bool) -> list[ScheduledSequence]:
-        num_seats = self._max_running - len(self._running) if may_admit else 0
-        candidates = [*partial, *self._waiting.first(num_seats)]
+    def _schedule_prompts(self, partial: list[Sequence], budget: int) -> list[ScheduledSequence]:
+        candidates = [*partial, *self._waiting.first(self._max_running - len(self._running))]
         candidates.sort(key=order)
+        may_admit = True
         scheduled: list[ScheduledSequence] = []
         coming: set[bytes] = set()  # keys of the blocks that this step fills
         for sequence in candidates:
@@ -254,9 +252,7 @@ class Scheduler:
             count += 1
             if reason is not None:
                 break
-        sequence.num_computed_tokens = min(
-            sequence.num_computed_tokens + scheduled.num_new_tokens + num_accepted, len(sequence.token_ids) - 1
-        )
+        sequence.num_computed_tokens = len(sequence.token_ids) - 1  # the last one's KV is the next step's
         self._publish(sequence)
         if reason is not None:
             self._finish(sequence)
