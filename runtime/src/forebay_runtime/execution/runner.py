@@ -1,0 +1,96 @@
+"""Executes steps on a loaded model: the door between the scheduler's decisions and the arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from forebay_runtime.execution.acceptance import num_accepted
+from forebay_runtime.execution.batch import make_batch
+from forebay_runtime.execution.kv_cache import KVCache
+from forebay_runtime.execution.sampler import SamplingRow, logprobs, sample
+from forebay_runtime.models import LoadedModel
+from forebay_runtime.request import TokenLogprobs
+from forebay_runtime.scheduling.step import SampledTokens, ScheduledSequence, Step, StepResult
+
+
+class Runner:
+    """Holds the KV cache. `execute` runs chunks, decodes and draft verification of one step in a single pass."""
+
+    def __init__(self, loaded: LoadedModel, *, num_blocks: int, block_size: int) -> None:
+        self._loaded = loaded
+        self._cache = KVCache.allocate(loaded.config, num_blocks, block_size, loaded.dtype, loaded.device)
+        self._windows = {layer.sliding_window for layer in loaded.config.layers}
+
+    @torch.inference_mode()
+    def execute(self, step: Step) -> StepResult:
+        """One SampledTokens per scheduled sequence, in the step's order."""
+        if not step.sequences:
+            return StepResult(())
+        loaded = self._loaded
+        batch = make_batch(
+            step,
+            block_size=self._cache.block_size,
+            windows=self._windows,
+            mask_dtype=loaded.activations,
+            device=loaded.device,
+        )
+        logits = loaded.model(batch.model_input, self._cache.layers)
+        if logits.dtype != torch.float64:
+            logits = logits.float()
+        ordered = [step.sequences[i] for i in batch.order]
+        by_index = dict(zip(batch.order, sample_step(logits, ordered), strict=True))
+        return StepResult(tuple(by_index[i] for i in range(len(step.sequences))))
+
+
+def sample_step(logits: Tensor, scheduled: Sequence[ScheduledSequence]) -> list[SampledTokens]:
+    """`logits`: 1 + drafts rows for each sequence that samples, in order."""
+    rows = [row for s in scheduled if s.samples for row in sampling_rows(s)]
+    if not rows:
+        return [SampledTokens() for _ in scheduled]
+    probabilities = _logprobs_source(logits, rows)
+    tokens = sample(logits, rows)
+    results, at = [], 0
+    for s in scheduled:
+        if not s.samples:
+            results.append(SampledTokens())
+            continue
+        width = 1 + len(s.draft_token_ids)
+        sampled = tokens[at : at + width]
+        kept = sampled[: 1 + num_accepted(s.draft_token_ids, sampled)]
+        results.append(SampledTokens(tuple(kept), _logprobs(probabilities, at, kept, s)))
+        at += width
+    return results
+
+
+def sampling_rows(scheduled: ScheduledSequence) -> list[SamplingRow]:
+    """The position after the last known token, then one after each draft, as if those before it were accepted."""
+    sequence = scheduled.sequence
+    request, output = sequence.request, sequence.output_token_ids
+    prompt = sequence.token_ids[: sequence.num_prompt_tokens]
+    return [
+        SamplingRow(
+            params=request.sampling,
+            output_position=len(output) + i,
+            prompt_token_ids=prompt,
+            output_token_ids=output + list(scheduled.draft_token_ids[:i]) if i else output,
+            eos_token_ids=request.eos_token_ids,
+        )
+        for i in range(1 + len(scheduled.draft_token_ids))
+    ]
+
+
+def _logprobs_source(logits: Tensor, rows: Sequence[SamplingRow]) -> Tensor | None:
+    """Raw logits where any row asks for logprobs: a copy, since sampling changes them."""
+    return logits.clone() if any(row.params.logprobs is not None for row in rows) else None
+
+
+def _logprobs(
+    logits: Tensor | None, at: int, tokens: Sequence[int], scheduled: ScheduledSequence
+) -> tuple[TokenLogprobs, ...]:
+    num_top = scheduled.sequence.request.sampling.logprobs
+    if logits is None or num_top is None:
+        return ()
+    return tuple(logprobs(logits[at : at + len(tokens)], tokens, num_top))

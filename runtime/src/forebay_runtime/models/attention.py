@@ -1,0 +1,60 @@
+"""Grouped-query self-attention with rotary positions over the paged cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from forebay_runtime.kernels.linear import Linear
+from forebay_runtime.kernels.paged_attention import AttentionGroup, LayerCache, paged_attention, write_kv
+from forebay_runtime.kernels.rotary import rotate
+from forebay_runtime.models.layers import LayerReader, RMSNorm
+from forebay_runtime.models.model_config import LayerConfig, ModelConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    config: ModelConfig
+    layer: LayerConfig
+    qkv: Linear
+    out: Linear
+    query_norm: RMSNorm | None
+    key_norm: RMSNorm | None
+
+    def __call__(
+        self, x: Tensor, rotation: Tensor, slot_mapping: Tensor, groups: Sequence[AttentionGroup], cache: LayerCache
+    ) -> Tensor:
+        num_heads, num_kv_heads = self.config.num_heads, self.config.num_kv_heads
+        qkv = self.qkv(x).view(x.shape[0], -1, self.config.head_dim)
+        query, key, value = self._rotated(qkv, num_heads, num_kv_heads, rotation)
+        write_kv(cache, key, value, slot_mapping)
+        window, softcap = self.layer.sliding_window, self.config.attention_softcap
+        outs = [paged_attention(query[group.rows], cache, group, window, softcap) for group in groups]
+        return self.out(outs[0] if len(outs) == 1 else torch.cat(outs))
+
+    def _rotated(
+        self, qkv: Tensor, num_heads: int, num_kv_heads: int, rotation: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        query_key, value = qkv.split((num_heads + num_kv_heads, num_kv_heads), dim=1)
+        if self.query_norm is None or self.key_norm is None:
+            rotated = rotate(query_key, rotation)
+            query, key = rotated.split((num_heads, num_kv_heads), dim=1)
+            return query, key, value
+        query, key = query_key.split((num_heads, num_kv_heads), dim=1)
+        return rotate(self.query_norm(query), rotation), rotate(self.key_norm(key), rotation), value
+
+
+def read_attention(reader: LayerReader, config: ModelConfig, layer: LayerConfig, prefix: str) -> Attention:
+    head_dim, hidden = config.head_dim, config.hidden_size
+    query_size, kv_size = config.num_heads * head_dim, config.num_kv_heads * head_dim
+    qkv = reader.linear(
+        (f"{prefix}.q_proj", f"{prefix}.k_proj", f"{prefix}.v_proj"), (query_size, kv_size, kv_size), hidden
+    )
+    out = reader.linear((f"{prefix}.o_proj",), (hidden,), query_size)
+    if not config.qk_norm:
+        return Attention(config, layer, qkv, out, None, None)
+    query_norm = reader.norm(f"{prefix}.q_norm", head_dim, rotary=True, factor=config.attention_scale)
+    return Attention(config, layer, qkv, out, query_norm, reader.norm(f"{prefix}.k_norm", head_dim, rotary=True))

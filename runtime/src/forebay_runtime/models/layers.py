@@ -1,0 +1,96 @@
+"""What a decoder layer is made of, and how it is read from a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from forebay_runtime.kernels.activation import gated
+from forebay_runtime.kernels.linear import Linear
+from forebay_runtime.kernels.norm import rms_norm
+from forebay_runtime.kernels.rotary import interleave
+from forebay_runtime.models.errors import BrokenWeights
+from forebay_runtime.models.model_config import Activation, ModelConfig
+from forebay_runtime.models.weights import WeightSource
+
+PackLinear = Callable[[Tensor, Tensor | None], Linear]
+
+
+@dataclass(frozen=True, slots=True)
+class RMSNorm:
+    weight: Tensor
+    eps: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return rms_norm(x, self.weight, self.eps)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedForward:
+    gate_up: Linear
+    down: Linear
+    activation: Activation
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.down(gated(self.gate_up(x), self.activation))
+
+
+class LayerReader:
+    """Reads the parts of a model in the form that the layers compute with.
+
+    Rotary rows are put into pairs, the attention scale goes into the queries, and norm weights become plain factors.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        source: WeightSource,
+        pack: PackLinear,
+        activations: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self._config, self._source, self._pack = config, source, pack
+        self._activations, self._device = activations, device
+
+    def tensor(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        tensor = self._source.get(name)
+        if tuple(tensor.shape) != shape:
+            raise BrokenWeights(f"{name} has shape {tuple(tensor.shape)}, but the config makes it {shape}")
+        return tensor
+
+    def norm(self, name: str, size: int, *, rotary: bool = False, factor: float = 1.0) -> RMSNorm:
+        weight = self.tensor(f"{name}.weight", (size,)).float() + self._config.norm_offset
+        if rotary:
+            weight = interleave(weight, size)
+        weight = (weight.double() * factor).to(self._device, self._activations)
+        return RMSNorm(weight, self._config.norm_eps)
+
+    def linear(self, names: Iterable[str], sizes: Iterable[int], in_size: int) -> Linear:
+        """The projections of these names as one, rows one after another."""
+        pairs = list(zip(names, sizes, strict=True))
+        weight = torch.cat([self._rows(f"{name}.weight", (size, in_size)) for name, size in pairs])
+        if not any(f"{name}.bias" in self._source for name, _ in pairs):
+            return self._pack(weight, None)
+        return self._pack(weight, torch.cat([self._bias(name, size) for name, size in pairs]))
+
+    def _bias(self, name: str, size: int) -> Tensor:
+        name = f"{name}.bias"
+        return self._rows(name, (size,)) if name in self._source else torch.zeros(size)
+
+    def _rows(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        rows = self.tensor(name, shape)
+        config = self._config
+        is_query, is_key = ".q_proj." in name, ".k_proj." in name
+        if (is_query or is_key) and not self._source.interleaved:
+            rows = interleave(rows, config.head_dim)
+        if is_query and not config.qk_norm:
+            rows = rows * config.attention_scale
+        return rows
+
+    def feed_forward(self, prefix: str) -> FeedForward:
+        hidden, inner = self._config.hidden_size, self._config.intermediate_size
+        gate_up = self.linear((f"{prefix}.gate_proj", f"{prefix}.up_proj"), (inner, inner), hidden)
+        return FeedForward(gate_up, self.linear((f"{prefix}.down_proj",), (hidden,), inner), self._config.activation)

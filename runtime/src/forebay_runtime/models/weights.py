@@ -1,0 +1,157 @@
+"""Weights by their Hugging Face names, from safetensors or from a GGUF file. Files are mapped, not read."""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any, Protocol
+
+import safetensors
+import torch
+from torch import Tensor
+
+from forebay_runtime.gguf_file import GgufFile, GgufTensor
+from forebay_runtime.models.errors import BrokenWeights, UnsupportedTensorType, WeightsNotFound
+from forebay_runtime.models.quantization.gguf import BLOCK_TYPES, OTHER_TYPES
+
+INDEX = "model.safetensors.index.json"
+
+
+class WeightSource(Protocol):
+    """`interleaved`: rows of q and k come in rotary pairs rather than in halves."""
+
+    interleaved: bool
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def get(self, name: str) -> Tensor:
+        """BrokenWeights where there is none of this name."""
+        ...
+
+
+class SafetensorsSource:
+    """A checkpoint in one file or in shards with an index."""
+
+    interleaved = False
+
+    def __init__(self, directory: Path) -> None:
+        self._files = [_open_safetensors(path) for path in safetensors_files(directory)]
+        self._by_name: dict[str, Any] = {name: file for file in self._files for name in file.keys()}  # noqa: SIM118
+        self._directory = directory
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def get(self, name: str) -> Tensor:
+        if name not in self._by_name:
+            raise BrokenWeights(f"{self._directory} lacks the tensor {name}")
+        tensor: Tensor = self._by_name[name].get_tensor(name)
+        if not tensor.is_floating_point():
+            raise UnsupportedTensorType(f"{self._directory}: {name} has type {tensor.dtype}, which is not supported")
+        return tensor
+
+
+def safetensors_files(directory: Path) -> list[Path]:
+    """The shards that the index names, or every .safetensors file. WeightsNotFound where a shard is missing."""
+    index = directory / INDEX
+    if index.is_file():
+        try:
+            names = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise BrokenWeights(f"{index} is no index of shards") from e
+        paths = [directory / name for name in names]
+    else:
+        paths = sorted(directory.glob("*.safetensors"))
+    for path in paths:
+        if not path.is_file():
+            raise WeightsNotFound(f"{path} is missing, though {index.name} names it")
+    return paths
+
+
+def _open_safetensors(path: Path) -> Any:
+    try:
+        return safetensors.safe_open(path, framework="pt")
+    except (safetensors.SafetensorError, OSError) as e:
+        raise BrokenWeights(f"{path} is cut off or broken: {e}") from e
+
+
+_GGUF_NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+}
+_GGUF_LAYER_NAMES = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+_GGUF_SANDWICH_NAMES = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+
+
+def gguf_name(name: str, *, sandwich_norms: bool) -> str:
+    """`model.layers.3.self_attn.q_proj.bias` -> `blk.3.attn_q.bias`."""
+    stem, _, kind = name.rpartition(".")
+    if not stem.startswith("model.layers."):
+        return f"{_GGUF_NAMES[stem]}.{kind}"
+    number, _, stem = stem.removeprefix("model.layers.").partition(".")
+    names: Mapping[str, str] = _GGUF_LAYER_NAMES | (_GGUF_SANDWICH_NAMES if sandwich_norms else {})
+    return f"blk.{number}.{names[stem]}.{kind}"
+
+
+class GgufSource:
+    """A GGUF file; tensors are dequantized to float32 when they are asked for."""
+
+    def __init__(self, file: GgufFile, *, sandwich_norms: bool) -> None:
+        self.interleaved = file.metadata.get("general.architecture") == "llama"
+        self._sandwich_norms = sandwich_norms
+        self._path = file.path
+        self._tensors = {tensor.name: tensor for tensor in file.tensors}
+        for tensor in file.tensors:
+            _refuse_unsupported(file.path, tensor)
+        with file.path.open("rb") as opened:
+            # copy-on-write: torch wants writable memory, and nothing writes to it
+            self._data = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
+        for tensor in file.tensors:
+            if tensor.offset + _num_bytes(tensor) > len(self._data):
+                raise BrokenWeights(f"{file.path} is cut off: {tensor.name} ends beyond its end")
+
+    def __contains__(self, name: str) -> bool:
+        return gguf_name(name, sandwich_norms=self._sandwich_norms) in self._tensors
+
+    def get(self, name: str) -> Tensor:
+        stored = gguf_name(name, sandwich_norms=self._sandwich_norms)
+        if stored not in self._tensors:
+            raise BrokenWeights(f"{self._path} lacks the tensor {stored}")
+        tensor = self._tensors[stored]
+        kind = BLOCK_TYPES[tensor.type]
+        raw = torch.frombuffer(self._data, dtype=torch.uint8, count=_num_bytes(tensor), offset=tensor.offset)
+        return kind.dequantize(raw.view(-1, kind.bytes_per_block)).view(tuple(reversed(tensor.shape)))
+
+
+def _refuse_unsupported(path: Path, tensor: GgufTensor) -> None:
+    if tensor.type not in BLOCK_TYPES:
+        asked = OTHER_TYPES.get(tensor.type, f"number {tensor.type}")
+        read = ", ".join(kind.name for kind in BLOCK_TYPES.values())
+        raise UnsupportedTensorType(f"{path}: {tensor.name} has the GGUF type {asked}; types read are {read}")
+    if not tensor.shape or tensor.shape[0] % BLOCK_TYPES[tensor.type].values_per_block:
+        raise BrokenWeights(f"{path}: {tensor.name} has shape {tensor.shape}, which its type does not allow")
+
+
+def _num_bytes(tensor: GgufTensor) -> int:
+    kind = BLOCK_TYPES[tensor.type]
+    return prod(tensor.shape) // kind.values_per_block * kind.bytes_per_block
