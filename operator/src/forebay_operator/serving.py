@@ -26,7 +26,7 @@ class Protocol(HttpToolsProtocol):
     """uvicorn's protocol, and: heads are bounded in size and time, broken requests get a JSON error, and the name in a
     verified client certificate is in the scope (ASGI's TLS extension, `client_cert_name`)."""
 
-    _head_bytes: int | None = 0  # of the head being read; None: it is complete
+    _head_bytes: int | None = None  # of a head that is not complete yet, without its first read; None: there is none
     _head_timer: asyncio.TimerHandle | None = None
     _peer: str | None = None
 
@@ -40,26 +40,25 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._head_timer is None and self._head_bytes == 0:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+        begun = self._head_bytes is not None
         super().data_received(data)
-        if self._head_bytes is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-                self.send_400_response(f"The request's head is longer than {MAX_HEAD_BYTES} bytes.")
+        if self._head_bytes is None or self.transport.is_closing():
+            return
+        self._head_bytes += len(data) if begun else 0
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self.send_400_response(f"The request's head is longer than {MAX_HEAD_BYTES} bytes.")
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._head_bytes = 0
         self.scope["extensions"] = {"tls": {"client_cert_name": self._peer}}
 
     def on_headers_complete(self) -> None:
         self._head_bytes = None
         self._stop_head_timer()
         super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self._head_bytes = 0
-        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         error = {"message": msg, "type": "invalid_request_error", "param": None, "code": "bad_request"}

@@ -92,7 +92,7 @@ class Proxy:
         for endpoint, others in self._attempts(inbound, route):
             with self._load.request(endpoint):
                 try:
-                    reply = await self._send(inbound, endpoint)
+                    reply, body = await self._send(inbound, endpoint)
                 except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as e:
                     self._failed(inbound, endpoint, type(e).__name__)
                     fault = errors.unreachable(inbound.model)
@@ -107,7 +107,7 @@ class Proxy:
                     continue
                 try:
                     if reply.status not in ELSEWHERE or not others:
-                        return await self._pass_on(inbound, endpoint, reply, send, began)
+                        return await self._pass_on(inbound, endpoint, reply, body, send, began)
                     self._failed(inbound, endpoint, str(reply.status))
                 finally:
                     reply.close()
@@ -136,28 +136,41 @@ class Proxy:
             *(inbound.model, endpoint.address, endpoint.pod, reason),
         )
 
-    async def _send(self, inbound: Inbound, endpoint: Endpoint) -> aiohttp.ClientResponse:
+    async def _send(self, inbound: Inbound, endpoint: Endpoint) -> tuple[aiohttp.ClientResponse, bytes | None]:
+        """The answer, and its body unless it is a stream: an answer in one piece goes on when all of it is there."""
         query = f"?{inbound.query}" if inbound.query else ""
         headers = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in inbound.headers if n not in self._dropped]
-        return await self._session.post(
+        reply = await self._session.post(
             URL(f"http://{endpoint.address}{inbound.path}{query}", encoded=True),
             headers=headers,
             data=inbound.body if len(inbound.body) < LARGE_BYTES else io.BytesIO(inbound.body),
             allow_redirects=False,
         )
+        if reply.content_type == "text/event-stream":
+            return reply, None
+        try:
+            return reply, await reply.read()
+        except BaseException:
+            reply.close()
+            raise
 
     async def _pass_on(
-        self, inbound: Inbound, endpoint: Endpoint, reply: aiohttp.ClientResponse, send: Send, began: float
+        self,
+        inbound: Inbound,
+        endpoint: Endpoint,
+        reply: aiohttp.ClientResponse,
+        body: bytes | None,
+        send: Send,
+        began: float,
     ) -> int:
         headers = [(n.lower(), v) for n, v in reply.raw_headers if n.lower() not in NOT_RETURNED]
         headers.append((b"x-forebay-endpoint", (endpoint.pod or endpoint.address).encode()))
         telemetry, model = self._telemetry, inbound.model
-        if reply.content_type == "text/event-stream":
+        if body is None:
             await send({"type": "http.response.start", "status": reply.status, "headers": headers})
             telemetry.first_byte.labels(model).observe(self._clock() - began)
             usage = usage_in_stream(await self._stream(reply, send))
         else:
-            body = await self._whole(inbound, reply)
             headers.append((b"content-length", str(len(body)).encode()))
             telemetry.first_byte.labels(model).observe(self._clock() - began)
             await send({"type": "http.response.start", "status": reply.status, "headers": headers})
@@ -166,16 +179,6 @@ class Proxy:
         telemetry.count_usage(model, usage)
         telemetry.duration.labels(model).observe(self._clock() - began)
         return reply.status
-
-    @staticmethod
-    async def _whole(inbound: Inbound, reply: aiohttp.ClientResponse) -> bytes:
-        """An answer in one piece: nothing is sent before all of it is there."""
-        try:
-            return await reply.read()
-        except TimeoutError as e:
-            raise errors.late(inbound.model) from e
-        except (aiohttp.ClientError, OSError) as e:
-            raise errors.broken(inbound.model) from e
 
     @staticmethod
     async def _stream(reply: aiohttp.ClientResponse, send: Send) -> bytes:
