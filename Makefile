@@ -42,4 +42,5 @@ bench: venv models ## figures of docs/log.md
 
 lock:           ## renews requirements/*.lock
 	for t in operator runtime; do uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet $$t/pyproject.toml -o requirements/$$t.lock; done
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet requirements/build.in -o requirements/build.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet requirements/dev.in operator/pyproject.toml runtime/pyproject.toml -o requirements/dev.lock
