@@ -58,7 +58,8 @@ def test_every_default_is_one_that_the_schema_knows_and_the_other_way_round() ->
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert values.keys() == schema["properties"].keys() - {"global"}
     for section, defaults in values.items():
-        assert defaults.keys() == schema["properties"][section]["properties"].keys(), section
+        if isinstance(defaults, dict):
+            assert defaults.keys() == schema["properties"][section]["properties"].keys(), section
 
 
 def test_the_file_of_values_can_be_read_in_one_look() -> None:
@@ -86,6 +87,10 @@ def test_pods_go_where_they_are_told(render: Render) -> None:
         assert pod["nodeSelector"] == {"disk": "ssd"}
         assert pod["tolerations"] == [{"operator": "Exists"}]
         assert pod["priorityClassName"] == "p"
+
+
+def test_disruption_budgets_can_be_left_out(render: Render) -> None:
+    assert not [m for m in render("disruptionBudgets=false") if m["kind"] == "PodDisruptionBudget"]
 
 
 def test_network_policies_can_be_left_out_and_follow_the_api_servers_port(render: Render) -> None:
