@@ -15,7 +15,6 @@ from forebay_runtime.scheduling.scheduler import NO_DRAFTS, Scheduler
 from forebay_runtime.scheduling.sequence import Sequence
 from forebay_runtime.scheduling.step import (
     DeviceError,
-    ScheduledSequence,
     SequenceOutput,
     Step,
     StepResult,
@@ -151,13 +150,9 @@ class Engine:
             return self._execute(Step(step.sequences[:half])) + self._execute(Step(step.sequences[half:]))
         if self._drafter is not None:
             for scheduled, sampled in zip(step.sequences, result.sampled, strict=True):
-                self._observe(self._drafter, scheduled, len(sampled.token_ids) - 1)
+                if num_drafts := len(scheduled.draft_token_ids):
+                    self._drafter.observe(scheduled.sequence, num_drafts, len(sampled.token_ids) - 1)
         return [self._output(output) for output in self._scheduler.update(step, result)]
-
-    @staticmethod
-    def _observe(drafter: Drafter, scheduled: ScheduledSequence, num_accepted: int) -> None:
-        if scheduled.draft_token_ids:
-            drafter.observe(scheduled.sequence, len(scheduled.draft_token_ids), num_accepted)
 
     def _output(self, output: SequenceOutput) -> RequestOutput:
         sequence = output.sequence

@@ -20,7 +20,7 @@ from forebay_runtime.request import FinishReason, Request
 from forebay_runtime.scheduling.admission import check_fits, check_room
 from forebay_runtime.scheduling.block_pool import BlockPool
 from forebay_runtime.scheduling.counters import SchedulerCounters
-from forebay_runtime.scheduling.finish import append_token
+from forebay_runtime.scheduling.finish import append_token, stop_ids
 from forebay_runtime.scheduling.prefix_cache import PrefixCache
 from forebay_runtime.scheduling.sequence import Sequence, SequenceStatus
 from forebay_runtime.scheduling.step import SampledTokens, ScheduledSequence, SequenceOutput, Step, StepResult
@@ -69,8 +69,14 @@ class Scheduler:
         check_fits(request, self.config)
         check_room(len(self._sequences), self.config, retry_after)
         prompt = request.prompt_token_ids
-        limit = min(self._context, len(prompt) + request.sampling.max_tokens)
-        sequence = Sequence(request, list(prompt), len(prompt), max_num_tokens=limit, arrival_work=self._work)
+        sequence = Sequence(
+            request,
+            list(prompt),
+            len(prompt),
+            max_num_tokens=min(self._context, len(prompt) + request.sampling.max_tokens),
+            stop_ids=stop_ids(request),
+            arrival_work=self._work,
+        )
         num_cached = len(self._match(sequence)) * self._block_size
         sequence.deadline = self._work + len(prompt) - num_cached
         self._sequences[request.request_id] = sequence
@@ -247,11 +253,9 @@ class Scheduler:
         self.counters.accepted_tokens += num_accepted
         reason: FinishReason | None = None
         count = 0
-        for token_id in sampled.token_ids:
-            reason = append_token(sequence, token_id)
+        while reason is None and count <= num_accepted:
+            reason = append_token(sequence, sampled.token_ids[count])
             count += 1
-            if reason is not None:
-                break
         sequence.num_computed_tokens = len(sequence.token_ids) - 1  # the last one's KV is the next step's
         self._publish(sequence)
         if reason is not None:

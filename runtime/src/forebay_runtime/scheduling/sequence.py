@@ -30,6 +30,7 @@ class Sequence:
     status: SequenceStatus = SequenceStatus.WAITING
 
     max_num_tokens: int = 0  # prompt and output may not grow beyond
+    stop_ids: frozenset[int] = frozenset()  # every token that ends it, eos included
     deadline: int = 0  # place in the queue, see waiting.py
     arrival_work: int = 0  # tokens the scheduler had handed out when this one arrived
     block_keys: list[bytes] = field(default_factory=list)  # hash chain over the full blocks of token_ids
