@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from forebay_operator.resource import GROUP, KIND, MAX_NAME, NAME_PATTERN, PLURAL, VERSION, Part, Spec, Status
+from forebay_operator.resource import GROUP, KIND, MAX_NAME, NAME_PATTERN, PLURAL, RULED, VERSION, Part, Spec, Status
 
 COLUMNS = [
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
@@ -118,7 +118,8 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
 
 def _property(schema: dict[str, Any], required: bool, definitions: dict[str, Any]) -> dict[str, Any]:
     """A part that is always there defaults to {}, which its own fields' defaults then fill."""
-    always_there = "$ref" in schema and not required
+    always_there = "$ref" in schema and not required and RULED not in schema
+    schema = {k: v for k, v in schema.items() if k != RULED}
     return _structural(schema, definitions) | ({"default": {}} if always_there else {})
 
 

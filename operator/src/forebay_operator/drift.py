@@ -13,6 +13,7 @@ from typing import Any
 from forebay_operator.observed import FIELD_OWNER, Manifest
 
 VOLATILE = ("resourceVersion", "generation", "managedFields", "creationTimestamp")
+COUNTED = "deployment.kubernetes.io/"
 KEYS = {"ports": ("port", "containerPort", "protocol"), "volumeMounts": ("mountPath",)}
 
 
@@ -22,8 +23,10 @@ def digest(value: Any) -> str:
 
 
 def intent(live: Manifest) -> str:
-    """Digest of what is meant by an object: all but its status and what the API server counts."""
+    """Digest of what is meant by an object: all but its status and what the API server and its controller count."""
     meta = {k: v for k, v in live["metadata"].items() if k not in VOLATILE}
+    notes = {k: v for k, v in (meta.pop("annotations", None) or {}).items() if not k.startswith(COUNTED)}
+    meta["annotations"] = notes
     return digest({**{k: v for k, v in live.items() if k != "status"}, "metadata": meta})
 
 

@@ -24,6 +24,9 @@ SOURCE_RULE = (
 )
 
 
+RULED = "x-ruled"  # not required by the schema, which would hide the rules beside it, but by a rule of its parent
+
+
 def rule(expression: str, message: str) -> dict[str, str]:
     """A CEL rule of the CRD."""
     return {"rule": expression, "message": message}
@@ -212,10 +215,9 @@ class Scaling(Part):
     min_replicas: int = Field(1, ge=1, le=1000, description="The fewest replicas the autoscaler goes down to.")
     max_replicas: int = Field(ge=1, le=1000, description="The most replicas the autoscaler goes up to.")
     targets: Targets = Field(
+        default_factory=Targets,
         description="What the autoscaler keeps: the larger answer counts when there are several.",
-        json_schema_extra=checked(
-            rule("has(self.queueDepth) || has(self.ttftP95)", "targets needs queueDepth, ttftP95 or both")
-        ),
+        json_schema_extra={RULED: True},
     )
     behavior: Behavior | None = Field(
         None, description="How fast replicas come and go, as in a HorizontalPodAutoscaler."
@@ -316,7 +318,11 @@ class Spec(Part):
         None,
         description="Lets an autoscaler set the replicas; without it they stay as they are.",
         json_schema_extra=checked(
-            rule("self.minReplicas <= self.maxReplicas", "minReplicas must not be larger than maxReplicas")
+            rule("self.minReplicas <= self.maxReplicas", "minReplicas must not be larger than maxReplicas"),
+            rule(
+                "has(self.targets) && (has(self.targets.queueDepth) || has(self.targets.ttftP95))",
+                "targets needs queueDepth, ttftP95 or both",
+            ),
         ),
     )
     pod_template: PodTemplate = Field(default_factory=PodTemplate, description="What else the pods are made with.")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from forebay_operator import telemetry
+from forebay_operator.refusal import ApiError, ClusterUnavailable, Refused
 
 Key = tuple[str, str]  # namespace, name
 
@@ -78,11 +79,12 @@ class WorkQueue:
         began = time.monotonic()
         try:
             delay = await self._work(key)
-        except Exception:
+        except Exception as e:
             job.failures += 1
             telemetry.PASSES.labels("failed").inc()
             seconds = min(LAST_RETRY, FIRST_RETRY * 2 ** min(job.failures - 1, 16)) * random.uniform(0.8, 1.2)
-            log.warning("%s/%s: pass failed, again in %.1f s", *key, seconds, exc_info=True)
+            expected = isinstance(e, (ClusterUnavailable, Refused, ApiError))
+            log.warning("%s/%s: again in %.1f s: %s", *key, seconds, e, exc_info=not expected)
             return timedelta(seconds=seconds)
         finally:
             telemetry.PASS_SECONDS.observe(time.monotonic() - began)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,8 +16,9 @@ from kubernetes.aio.client.configuration import Configuration
 from forebay_operator import telemetry
 from forebay_operator.refusal import ApiError, ClusterUnavailable
 
-APPLY, MERGE, JSON_PATCH = "application/apply-patch+yaml", "application/merge-patch+json", "application/json-patch+json"
-JSON = "application/json"
+JSON, MERGE, JSON_PATCH = "application/json", "application/merge-patch+json", "application/json-patch+json"
+APPLY = "application/apply-patch+yaml; charset=utf-8"  # with the charset the client takes the text as it is
+NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
 
 
@@ -61,11 +63,17 @@ class Api:
         url = self._client.configuration.host + path + (f"?{urlencode(query)}" if query else "")
         try:
             await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
-            reply = await self._client.call_api(method, url, headers, body, _request_timeout=TIMEOUT)
+            sent = as_yaml(body) if content == APPLY else body
+            reply = await self._client.call_api(method, url, headers, sent, _request_timeout=TIMEOUT)
             text = await reply.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as e:
             raise ClusterUnavailable(f"{method} {path}: {e!r}") from e
         return _answer(reply.status, text)
+
+
+def as_yaml(body: Any) -> str:
+    """JSON that is YAML too: YAML knows no surrogate pairs, and some characters only as escapes."""
+    return NOT_YAML.sub(lambda c: f"\\u{ord(c[0]):04x}", json.dumps(body, ensure_ascii=False))
 
 
 def _answer(code: int, text: bytes) -> dict[str, Any]:

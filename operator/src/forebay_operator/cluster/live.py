@@ -177,7 +177,7 @@ class LiveCluster:
         self._applied[id] = now["metadata"]["uid"], wanted, intent(now)
         if live is None:
             return Change(Verb.MADE, desired["kind"])
-        if now["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"]:
+        if intent(now) == intent(live):
             return None
         same = before is not None and before[1] == wanted
         return Change(Verb.PUT_BACK if same else Verb.CHANGED, desired["kind"])
