@@ -245,10 +245,6 @@ class Scheduler:
             self._publish(sequence)
             return None
         num_accepted = len(sampled.token_ids) - 1
-        if not 0 <= num_accepted <= num_drafts:
-            raise ValueError(
-                f"{len(sampled.token_ids)} tokens sampled of {sequence.request_id} with {num_drafts} drafts"
-            )
         self.counters.draft_tokens += num_drafts
         self.counters.accepted_tokens += num_accepted
         reason: FinishReason | None = None
