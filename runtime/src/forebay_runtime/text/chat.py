@@ -57,11 +57,10 @@ class ControlTokens:
     """Finds control tokens in what users say and cuts them, so that the tokenizer reads them as plain text."""
 
     def __init__(self, tokens: frozenset[str]) -> None:
-        self._tokens = tokens
-        self._lengths = sorted({len(t) for t in tokens})
+        self._tokens = sorted(tokens)
+        self._first = re.compile("|".join(sorted({re.escape(t[0]) for t in tokens if t})) or "(?!)")
         self._beginnings = frozenset(t[:n] for t in tokens for n in range(1, len(t)))
-        firsts = "".join(sorted({re.escape(t[0]) for t in tokens if t}))
-        self._first = re.compile(f"[{firsts}]" if firsts else "(?!)")
+        self._longest = max(map(len, tokens), default=0)
 
     def take_apart(self, value: Any) -> Any:
         """`value` with every string in it cut where it could make a control token; keys of mappings stay."""
@@ -74,18 +73,19 @@ class ControlTokens:
         return value
 
     def _take_apart_text(self, text: str) -> str:
+        if not self._first.search(text):
+            return text
         cuts: set[int] = set()
-        for match in self._first.finditer(text):
-            at = match.start()
-            for length in self._lengths:
-                if text[at : at + length] in self._tokens:
-                    cuts.update(range(at, at + length + 1))
-            if len(text) - at < self._lengths[-1] and text[at:] in self._beginnings:
-                cuts.add(len(text))  # with what the template writes next it may become one
+        for token in self._tokens:
+            at = text.find(token)
+            while at >= 0:
+                cuts.update(range(at, at + len(token) + 1))
+                at = text.find(token, at + 1)
+        if any(text[at:] in self._beginnings for at in range(max(0, len(text) - self._longest), len(text))):
+            cuts.add(len(text))  # with what the template writes next it may become a control token
         if not cuts:
             return text
-        edges = [0, *sorted(cuts), len(text)]
-        return CUT.join(text[a:b] for a, b in itertools.pairwise(edges))
+        return CUT.join(text[a:b] for a, b in itertools.pairwise([0, *sorted(cuts), len(text)]))
 
 
 class _GenerationBlock(jinja2.ext.Extension):

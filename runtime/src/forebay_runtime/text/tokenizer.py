@@ -34,6 +34,7 @@ class Tokenizer:
         self.special_ids = frozenset(i for i, token in added.items() if token.special)
         self.control_tokens = frozenset(token.content for token in added.values() if token.special)
         self.vocab_size: int = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        self.longest_piece: int = max(map(len, self._tokenizer.get_vocab()), default=1)
         self.eos_token_ids = files.eos_token_ids
         self.bos_token, self.eos_token = files.bos_token, files.eos_token
         self.chat_template = files.chat_template

@@ -1,0 +1,232 @@
+"""forebay-runtime: arguments and environment to configs. The only place that reads either."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from forebay_runtime import __version__
+from forebay_runtime.config import ModelOptions, SchedulerOptions, ServerConfig
+from forebay_runtime.failures import BrokenEngine, StartUpError
+
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+log = logging.getLogger("forebay_runtime")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line, so that it can be a container's last word."""
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    top = _Parser("forebay-runtime", description="A batching LLM engine behind an OpenAI-compatible server.")
+    top.add_argument("--version", action="version", version=__version__)
+    commands = top.add_subparsers(dest="command", required=True, parser_class=_Parser)
+    _add_serve(commands.add_parser("serve", help="serve a model over HTTP", allow_abbrev=False))
+    fetch = commands.add_parser("fetch", help="bring a model from a hub into a directory", allow_abbrev=False)
+    fetch.add_argument("source", metavar="hf://ORG/NAME[@REVISION]")
+    fetch.add_argument("directory", type=Path)
+    commands.add_parser("info", help="tell what this machine offers", allow_abbrev=False)
+    return top
+
+
+def _add_serve(serve: argparse.ArgumentParser) -> None:
+    add = serve.add_argument
+    add("model", help="a Hugging Face directory, a .gguf file or a directory with one")
+    add("--host", default="0.0.0.0", help="address to listen on (default: all)")
+    add("--port", type=_port, default=8000)
+    add(
+        "--served-model-name", action="append", metavar="NAME", help="may be given again; default: the path's last part"
+    )
+    add("--api-key", type=_api_key, default=os.environ.get("FOREBAY_API_KEY"), help="default: FOREBAY_API_KEY")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add("--dtype", choices=("auto", "bfloat16", "float16", "float32", "float64"), default="auto")
+    add("--quantization", choices=("none", "int8"), default="none", help="of the weights, on load")
+    add("--max-model-len", type=_positive, metavar="TOKENS", help="default: the model's own, as far as memory goes")
+    add("--max-num-seqs", type=_positive, metavar="N", help="sequences in one batch")
+    add("--max-num-batched-tokens", type=_positive, metavar="TOKENS", help="tokens of one step")
+    add("--max-num-waiting", type=_count, default=256, metavar="N", help="sequences that may queue (default: 256)")
+    add("--block-size", type=_positive, default=16, metavar="TOKENS")
+    add("--kv-cache-memory", type=quantity, metavar="BYTES", help="bytes, or a quantity such as 2Gi")
+    add("--prefix-caching", choices=("on", "off"), default="on")
+    add("--speculative", choices=("none", "ngram"), default="none")
+    add("--num-speculative-tokens", type=_positive, default=4, metavar="N", help="with --speculative (default: 4)")
+    add("--drain-grace", type=_seconds, default=30.0, metavar="SECONDS", help="for what runs at SIGTERM (default: 30)")
+    add("--stall-budget", type=_seconds, default=60.0, metavar="SECONDS", help="without a step: /health says 503")
+    add("--threads", type=_positive, metavar="N", help="for computing; default: the CPU quota")
+    add("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parser().parse_args(argv)
+    try:
+        match args.command:
+            case "serve":
+                return _serve(args)
+            case "fetch":
+                return _fetch(args)
+            case _:
+                return _info()
+    except KeyboardInterrupt:
+        return _fail("interrupted")
+
+
+def _serve(args: argparse.Namespace) -> int:
+    began = time.monotonic()
+    logging.basicConfig(
+        level=args.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    config = _server_config(args)
+    try:
+        _run(_model_options(args), _scheduler_options(args), config, began)
+    except (StartUpError, BrokenEngine) as e:
+        return _fail(str(e))
+    except Exception as e:
+        log.exception("this is a fault of forebay-runtime's own")
+        return _fail(f"{type(e).__name__}: {e}")
+    return 0
+
+
+def _run(model: ModelOptions, options: SchedulerOptions, config: ServerConfig, began: float) -> None:
+    import uvloop
+
+    from forebay_runtime.build import build
+    from forebay_runtime.server.app import make_application
+    from forebay_runtime.server.serving import bind, serve
+
+    with bind(config.host, config.port) as listener:
+        served = build(model, options)
+        log.info(
+            "%s is loaded after %.1f s: context %d, %d KV blocks of %d, %d sequences and %d tokens a step",
+            *(config.served_names[0], time.monotonic() - began, served.scheduler.max_model_len),
+            *(served.scheduler.num_blocks, served.scheduler.block_size, served.scheduler.max_num_seqs),
+            served.scheduler.max_num_batched_tokens,
+        )
+        log.info("listening on http://%s:%d", *listener.getsockname()[:2])
+        uvloop.run(serve(partial(make_application, served, config), config, listener))
+
+
+def _model_options(args: argparse.Namespace) -> ModelOptions:
+    return ModelOptions(args.model, args.dtype, args.device, args.quantization, args.max_model_len, args.threads)
+
+
+def _scheduler_options(args: argparse.Namespace) -> SchedulerOptions:
+    return SchedulerOptions(
+        max_model_len=args.max_model_len,
+        max_num_seqs=args.max_num_seqs,
+        max_num_batched_tokens=args.max_num_batched_tokens,
+        max_num_waiting=args.max_num_waiting,
+        block_size=args.block_size,
+        kv_cache_memory=args.kv_cache_memory,
+        prefix_caching=args.prefix_caching == "on",
+        num_speculative_tokens=args.num_speculative_tokens if args.speculative == "ngram" else 0,
+    )
+
+
+def _server_config(args: argparse.Namespace) -> ServerConfig:
+    path = Path(args.model).resolve()
+    own = path.stem if path.suffix == ".gguf" else path.name
+    return ServerConfig(
+        host=args.host,
+        port=args.port,
+        served_names=tuple(args.served_model_name or [own]),
+        api_key=args.api_key,
+        drain_grace=args.drain_grace,
+        stall_budget=args.stall_budget,
+    )
+
+
+def _fetch(args: argparse.Namespace) -> int:
+    from forebay_runtime.fetch import fetch
+
+    try:
+        fetch(args.source, args.directory)
+    except StartUpError as e:
+        return _fail(str(e))
+    print(f"{args.source} is in {args.directory}")
+    return 0
+
+
+def _info() -> int:
+    import torch
+
+    from forebay_runtime import machine
+
+    cuda = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    about = {
+        "version": __version__,
+        "torch": torch.__version__,
+        "cpus": machine.cpus(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "available_memory": machine.available_memory(),
+        "cuda_devices": cuda,
+    }
+    print(json.dumps(about, indent=2))
+    return 0
+
+
+def _fail(message: str) -> int:
+    print(f"forebay-runtime: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    return 1
+
+
+def quantity(text: str) -> int:
+    """Bytes of a Kubernetes quantity: 1500000, 2Gi, 1.5G."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(k|M|G|T|Ki|Mi|Gi|Ti)?", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no quantity of bytes such as 2Gi")
+    return int(float(match[1]) * _UNITS[match[2] or ""])
+
+
+def _positive(text: str) -> int:
+    return _whole(text, 1)
+
+
+def _count(text: str) -> int:
+    return _whole(text, 0)
+
+
+def _port(text: str) -> int:
+    port = _whole(text, 0)
+    if port > 65535:
+        raise argparse.ArgumentTypeError(f"{port} is no port")
+    return port
+
+
+def _whole(text: str, least: int) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return seconds
+
+
+def _api_key(text: str) -> str:
+    """An empty key, say of a Secret without content, must not open the server to all."""
+    if not text.strip() or text != text.strip():
+        raise argparse.ArgumentTypeError("the API key is empty or has blanks around it")
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""The composition root: from options to a model that can be asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from forebay_runtime import __version__, machine
+from forebay_runtime.config import Capacity, ConfigError, ModelOptions, SchedulerConfig, SchedulerOptions, resolve
+from forebay_runtime.drafting import NgramDrafter
+from forebay_runtime.engine import Engine
+from forebay_runtime.failures import StartUpError
+from forebay_runtime.request import Request, SamplingParams
+from forebay_runtime.scheduling.scheduler import Scheduler
+from forebay_runtime.server.app import Served
+from forebay_runtime.text.chat import ChatTemplate
+from forebay_runtime.text.errors import TokenizerError
+from forebay_runtime.text.loading import load_tokenizer
+from forebay_runtime.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from forebay_runtime.execution.runner import Runner
+    from forebay_runtime.models.loader import LoadedModel
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    tokenizer: Tokenizer
+    template: ChatTemplate | None
+
+
+def build(model: ModelOptions, options: SchedulerOptions) -> Served:
+    """Loads and warms up. StartUpError says in one line why a model can't be served."""
+    try:
+        text, loaded = _load(model)
+        config = resolve(options, _capacity(loaded))
+    except (TokenizerError, ConfigError) as e:
+        raise StartUpError(str(e)) from e
+    runner = _runner(loaded, config)
+    drafter = NgramDrafter(config.num_speculative_tokens) if config.num_speculative_tokens else None
+    _warm_up(runner, config, text)
+    engine = Engine(Scheduler(config), runner, drafter)
+    text.tokenizer.eos_token_ids |= loaded.eos_token_ids
+    return Served(engine, text.tokenizer, text.template, config, loaded.vocab_size, __version__)
+
+
+def _read_text(path: Path) -> Text:
+    tokenizer = load_tokenizer(path)
+    template = tokenizer.chat_template
+    return Text(tokenizer, None if template is None else ChatTemplate(template, tokenizer))
+
+
+def _load(model: ModelOptions) -> tuple[Text, LoadedModel]:
+    """The tokenizer is read while torch is being imported, which takes seconds."""
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(_read_text, Path(model.path))
+        loaded = _load_model(model)
+        text = reading.result()
+    _check_match(text.tokenizer, loaded)
+    return text, loaded
+
+
+def _load_model(model: ModelOptions) -> LoadedModel:
+    from forebay_runtime.models.errors import ModelError
+    from forebay_runtime.models.loader import load
+
+    threads = model.threads or max(1, int(machine.cpus()))
+    try:
+        return load(dataclasses.replace(model, threads=threads))
+    except ModelError as e:
+        raise StartUpError(str(e)) from e
+
+
+def _runner(loaded: LoadedModel, config: SchedulerConfig) -> Runner:
+    from forebay_runtime.execution.runner import Runner
+
+    return Runner(loaded, num_blocks=config.num_blocks, block_size=config.block_size)
+
+
+def _check_match(tokenizer: Tokenizer, loaded: LoadedModel) -> None:
+    """An embedding may have spare rows; a tokenizer must not have spare tokens."""
+    if tokenizer.vocab_size > loaded.vocab_size:
+        raise TokenizerError(
+            f"the tokenizer does not match the model: it has {tokenizer.vocab_size} tokens, the model's embedding "
+            f"{loaded.vocab_size} rows"
+        )
+
+
+def _capacity(loaded: LoadedModel) -> Capacity:
+    cuda = loaded.device.type == "cuda"
+    return Capacity(
+        context=loaded.max_model_len,
+        kv_bytes_per_token=loaded.kv_bytes_per_token,
+        memory=_free_cuda_memory(loaded) if cuda else machine.available_memory(),
+        cpus=machine.cpus(),
+        accelerator=cuda,
+    )
+
+
+def _free_cuda_memory(loaded: LoadedModel) -> int:
+    import torch
+
+    free, _ = torch.cuda.mem_get_info(loaded.device)
+    return free
+
+
+def _warm_up(runner: Runner, config: SchedulerConfig, text: Text) -> None:
+    """One prompt and a few tokens, through a scheduler that is thrown away: nothing of it is counted or cached."""
+    engine = Engine(Scheduler(config), runner)
+    prompt = text.tokenizer.encode("The quick brown fox jumps over the lazy dog. " * 8)[: config.max_model_len // 2]
+    sampling = SamplingParams(temperature=0.0, max_tokens=4, ignore_eos=True)
+    engine.add(Request("warm-up", tuple(prompt), sampling))
+    while engine.has_work:
+        engine.step()
+    if engine.stats().broken is not None:
+        raise RuntimeError(engine.stats().broken)

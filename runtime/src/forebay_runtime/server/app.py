@@ -1,0 +1,137 @@
+"""The ASGI application: every route there is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from forebay_runtime.config import SchedulerConfig, ServerConfig
+from forebay_runtime.engine import Engine
+from forebay_runtime.request import RequestError
+from forebay_runtime.server import errors
+from forebay_runtime.server.admission import Admission
+from forebay_runtime.server.auth import ApiKeyGuard
+from forebay_runtime.server.dialects import ChatDialect, CompletionDialect
+from forebay_runtime.server.endpoint import GenerationEndpoint, Service
+from forebay_runtime.server.health import Health
+from forebay_runtime.server.loop import EngineLoop
+from forebay_runtime.server.metrics import CONTENT_TYPE, Load, Metrics
+from forebay_runtime.server.models import Models
+from forebay_runtime.server.names import ServedNames
+from forebay_runtime.server.prompts import PromptReader
+from forebay_runtime.server.tokenization import Tokenization
+from forebay_runtime.server.unsupported import PATHS
+from forebay_runtime.text.chat import ChatTemplate
+from forebay_runtime.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One loaded model, ready to be asked. `vocab_size` counts the rows of its embedding."""
+
+    engine: Engine
+    tokenizer: Tokenizer
+    template: ChatTemplate | None
+    scheduler: SchedulerConfig
+    vocab_size: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What `make_application` wires, for whoever runs it."""
+
+    asgi: Starlette
+    loop: EngineLoop
+    admission: Admission
+
+
+def make_application(served: Served, config: ServerConfig, on_broken: Callable[[str], None]) -> Application:
+    """`on_broken(reason)` is called when the engine can't go on; every request has been failed by then."""
+    loop, admission = EngineLoop(served.engine, on_broken), Admission(served.scheduler)
+    names = ServedNames(config.served_names)
+    metrics = Metrics(names.first, served.version, lambda: _load(loop, admission))
+    max_model_len = served.scheduler.max_model_len
+    reader = PromptReader(served.tokenizer, served.template, served.vocab_size, max_model_len)
+    service = Service(
+        loop,
+        admission,
+        metrics,
+        names,
+        served.tokenizer,
+        ThreadPoolExecutor(1, "text"),
+        served.vocab_size,
+        max_model_len,
+        config.max_body_bytes,
+    )
+    health = Health(loop, admission, config.stall_budget)
+    models = Models(names, max_model_len, int(time.time()))
+    tokenization = Tokenization(service, reader)
+    routes = [
+        Route(
+            "/v1/chat/completions", GenerationEndpoint(service, ChatDialect(reader, served.tokenizer)), methods=["POST"]
+        ),
+        Route(
+            "/v1/completions",
+            GenerationEndpoint(service, CompletionDialect(reader, served.tokenizer)),
+            methods=["POST"],
+        ),
+        Route("/v1/models", models.list),
+        Route("/v1/models/{model:path}", models.retrieve),
+        Route("/tokenize", tokenization.tokenize, methods=["POST"]),
+        Route("/detokenize", tokenization.detokenize, methods=["POST"]),
+        Route("/health", health.health),
+        Route("/ready", health.ready),
+        Route("/metrics", lambda _request: Response(metrics.exposition(), media_type=CONTENT_TYPE)),
+        Route("/version", lambda _request: _json({"version": served.version})),
+        *(Route(path, _not_offered, methods=["GET", "POST"]) for path in sorted(PATHS)),
+    ]
+    return Application(_starlette(routes, config.api_key), loop, admission)
+
+
+def _starlette(routes: list[Route], api_key: str | None) -> Starlette:
+    handlers: dict[Any, Any] = {
+        RequestError: errors.on_request_error,
+        HTTPException: errors.on_http_exception,
+        ClientDisconnect: errors.on_disconnect,
+        Exception: errors.on_exception,
+    }
+    guard = [] if api_key is None else [Middleware(ApiKeyGuard, api_key=api_key)]
+    app = Starlette(routes=routes, exception_handlers=handlers, middleware=guard)
+    app.router.redirect_slashes = False
+    return app
+
+
+def _load(loop: EngineLoop, admission: Admission) -> Load:
+    stats = loop.stats()
+    return Load(
+        num_running=stats.num_running,
+        num_waiting=stats.num_waiting + loop.num_waiting_to_be_added,
+        kv_cache_usage=stats.kv_cache_usage,
+        prefix_cache_queries=stats.prefix_cache_queries,
+        prefix_cache_hits=stats.prefix_cache_hits,
+        num_preemptions=stats.num_preemptions,
+        num_draft_tokens=stats.num_draft_tokens,
+        num_accepted_tokens=stats.num_accepted_tokens,
+        num_steps=stats.num_steps,
+        draining=admission.draining,
+    )
+
+
+def _not_offered(request: Request) -> Response:
+    raise RequestError(f"{request.url.path} is not offered by this server.", status=404, code="unsupported_endpoint")
+
+
+def _json(value: Any) -> Response:
+    return Response(orjson.dumps(value), media_type="application/json")

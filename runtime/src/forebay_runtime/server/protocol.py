@@ -1,0 +1,206 @@
+"""OpenAI's wire models, as far as this server acts on them. Strict types: "10" is no number and 1.5 no count.
+
+Every optional field may be null, which means the same as leaving it out. Unknown fields are borne.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from forebay_runtime.request import RequestError
+
+MAX_OUTPUTS = 128  # n, as OpenAI bounds it
+MAX_LOGPROBS = 20
+_INT64 = 1 << 63
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def parse(model: type[Model], body: object) -> Model:
+    """RequestError 400 that names the first field at fault."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as e:
+        raise _request_error(e.errors(include_url=False, include_input=False)[0]) from None
+
+
+def _request_error(error: ErrorDetails) -> RequestError:
+    param = ""
+    for part in error["loc"]:
+        param += f"[{part}]" if isinstance(part, int) else f".{part}" if param else str(part)
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "missing":
+        return RequestError(f"{param} is missing.", code="missing_required_parameter", param=param or None)
+    param = param or error.get("ctx", {}).get("param", "")
+    code = "invalid_type" if error["type"].endswith("_type") else "invalid_value"
+    return RequestError(f"{param}: {message}" if param else message, code=code, param=param or None)
+
+
+def _at_fault(param: str, message: str) -> PydanticCustomError:
+    """For rules about several fields, which pydantic blames on no field."""
+    return PydanticCustomError("invalid_value", "{message}", {"message": message, "param": param})
+
+
+def _stop_strings(value: Any) -> Any:
+    values = [value] if isinstance(value, str) else value
+    if values is None:
+        return []
+    if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
+        raise ValueError("must be a string or a list of strings")
+    if not all(values):
+        raise ValueError("a stop string must not be empty")
+    return values
+
+
+def _text_of(content: Any) -> Any:
+    """The text of a message's content: itself, or its text parts with a line break between them."""
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise ValueError("must be a string or a list of content parts")
+    return "\n".join(_text_of_part(part) for part in content)
+
+
+def _text_of_part(part: Any) -> str:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind not in ("text", "refusal"):
+        raise ValueError(f"content part {str(kind)[:64]!r} is not supported; this model takes parts of type 'text'")
+    text = part.get(kind)
+    if not isinstance(text, str):
+        raise ValueError(f"a content part of type {kind!r} needs a string {kind!r}")
+    return text
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class StreamOptions(_Wire):
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
+
+
+class Message(_Wire):
+    model_config = ConfigDict(strict=True, extra="allow")  # templates read more than we do
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Annotated[str | None, BeforeValidator(_text_of)] = None
+    name: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+
+    @model_validator(mode="after")
+    def _check_content(self) -> Self:
+        if self.content is None and not (self.role == "assistant" and self.tool_calls):
+            raise ValueError(f"a message of role {self.role!r} needs content")
+        return self
+
+    def for_template(self) -> dict[str, Any]:
+        """Templates know no developers, do not add to null, and want a call's arguments as an object."""
+        message = self.model_dump(exclude_none=True)
+        message["role"] = "system" if self.role == "developer" else self.role
+        message["content"] = self.content or ""
+        if self.tool_calls:
+            message["tool_calls"] = [_with_parsed_arguments(call) for call in self.tool_calls]
+        return message
+
+
+def _with_parsed_arguments(call: dict[str, Any]) -> dict[str, Any]:
+    function = call.get("function")
+    if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
+        return call
+    try:
+        return call | {"function": function | {"arguments": json.loads(function["arguments"])}}
+    except (ValueError, RecursionError):
+        return call
+
+
+class _Generation(_Wire):
+    """What chats and completions have in common."""
+
+    model: str
+    n: int | None = Field(None, ge=1, le=MAX_OUTPUTS)
+    max_tokens: int | None = Field(None, ge=1)
+    min_tokens: int | None = Field(None, ge=0)
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, ge=0, le=1)
+    top_k: int | None = Field(None, ge=-1)
+    min_p: float | None = Field(None, ge=0, le=1)
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+    repetition_penalty: float | None = Field(None, gt=0, le=10)
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    seed: int | None = Field(None, ge=-_INT64, lt=_INT64)
+    stop: Annotated[list[Annotated[str, Field(max_length=4096)]], BeforeValidator(_stop_strings)] = Field(
+        default_factory=list, max_length=64
+    )
+    stop_token_ids: list[Annotated[int, Field(ge=0)]] | None = Field(None, max_length=1024)
+    include_stop_str_in_output: bool | None = None
+    skip_special_tokens: bool | None = None
+    ignore_eos: bool | None = None
+    cache_salt: str | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+    @model_validator(mode="after")
+    def _check_stream_options(self) -> Self:
+        if self.stream_options is not None and not self.stream:
+            raise _at_fault("stream_options", "only together with stream true")
+        return self
+
+
+class ChatCompletionRequest(_Generation):
+    messages: list[Message] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
+    tools: list[dict[str, Any]] | None = None
+    add_generation_prompt: bool | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    reasoning_effort: str | None = None
+
+    @model_validator(mode="after")
+    def _check_logprobs(self) -> Self:
+        if self.top_logprobs is not None and not self.logprobs:
+            raise _at_fault("top_logprobs", "only together with logprobs true")
+        return self
+
+
+class CompletionRequest(_Generation):
+    prompt: Any
+    best_of: int | None = Field(None, ge=1)
+    logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
+    echo: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        if self.best_of not in (None, self.n or 1):
+            raise _at_fault("best_of", "other values than n's are not supported by this server")
+        if self.echo and self.logprobs is not None:
+            raise _at_fault("logprobs", "not supported together with echo by this server")
+        return self
+
+
+class TokenizeRequest(_Wire):
+    """`prompt` or `messages`; `content` is llama.cpp's word for the former, `add_special` for the flag."""
+
+    model: str | None = None
+    prompt: str | None = None
+    content: str | None = None
+    messages: list[Message] | None = Field(None, min_length=1)
+    add_special_tokens: bool | None = None
+    add_special: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_input(self) -> Self:
+        if self.prompt is None and self.content is None and self.messages is None:
+            raise _at_fault("prompt", "prompt or messages is missing")
+        return self
+
+
+class DetokenizeRequest(_Wire):
+    model: str | None = None
+    tokens: list[Annotated[int, Field(ge=0)]]

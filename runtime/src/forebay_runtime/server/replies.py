@@ -1,0 +1,122 @@
+"""OpenAI's reply objects: whole ones and the chunks of a stream, of chats and of completions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from forebay_runtime.request import FinishReason
+from forebay_runtime.server.choice import Choice, LogprobRow
+from forebay_runtime.server.prompts import Prompt
+from forebay_runtime.text.tokenizer import Tokenizer
+
+Json = dict[str, Any]
+
+
+class Shape(Protocol):
+    """How one endpoint puts its choices. `rows` is None where no logprobs were asked for."""
+
+    id_prefix: str
+    whole_object: str
+    chunk_object: str
+
+    def opening(self, choice: Choice) -> Json | None:
+        """A stream's first words on a choice, before any token."""
+        ...
+
+    def piece(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None) -> Json: ...
+
+    def closing(self, choice: Choice) -> Json: ...
+
+    def whole(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None) -> Json: ...
+
+
+class ChatShape:
+    id_prefix, whole_object, chunk_object = "chatcmpl-", "chat.completion", "chat.completion.chunk"
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def opening(self, choice: Choice) -> Json | None:
+        delta = {"role": "assistant", "content": ""}
+        return {"index": choice.index, "delta": delta, "logprobs": None, "finish_reason": None}
+
+    def piece(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None) -> Json:
+        delta = {"content": text}
+        return {"index": choice.index, "delta": delta, "logprobs": self._logprobs(rows), "finish_reason": None}
+
+    def closing(self, choice: Choice) -> Json:
+        return {"index": choice.index, "delta": {}, "logprobs": None, "finish_reason": _reason(choice)}
+
+    def whole(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None) -> Json:
+        return {
+            "index": choice.index,
+            "message": {"role": "assistant", "content": text, "refusal": None},
+            "logprobs": self._logprobs(rows),
+            "finish_reason": _reason(choice),
+        }
+
+    def _logprobs(self, rows: Sequence[LogprobRow] | None) -> Json | None:
+        return None if rows is None else {"content": [self._row(row) for row in rows], "refusal": None}
+
+    def _row(self, row: LogprobRow) -> Json:
+        top = [self._entry(token_id, logprob) for token_id, logprob in row.logprobs.top]
+        return self._entry(row.token_id, row.logprobs.logprob) | {"top_logprobs": top}
+
+    def _entry(self, token_id: int, logprob: float) -> Json:
+        data = self._tokenizer.token_bytes(token_id)
+        return {"token": data.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(data)}
+
+
+class CompletionShape:
+    id_prefix, whole_object, chunk_object = "cmpl-", "text_completion", "text_completion"
+
+    def __init__(self, tokenizer: Tokenizer, prompts: Sequence[Prompt], *, echo: bool) -> None:
+        self._tokenizer, self._prompts, self._echo = tokenizer, prompts, echo
+
+    def opening(self, choice: Choice) -> Json | None:
+        return self._json(choice, self._echoed(choice), None, None) if self._echo else None
+
+    def piece(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None) -> Json:
+        return self._json(choice, text, rows, None)
+
+    def closing(self, choice: Choice) -> Json:
+        return self._json(choice, "", None, _reason(choice))
+
+    def whole(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None) -> Json:
+        return self._json(choice, self._echoed(choice) + text, rows, _reason(choice))
+
+    def _echoed(self, choice: Choice) -> str:
+        if not self._echo:
+            return ""
+        prompt = self._prompts[choice.prompt_index]
+        return self._tokenizer.decode(prompt.token_ids) if prompt.text is None else prompt.text
+
+    def _json(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None, reason: str | None) -> Json:
+        return {"index": choice.index, "text": text, "logprobs": self._logprobs(rows), "finish_reason": reason}
+
+    def _logprobs(self, rows: Sequence[LogprobRow] | None) -> Json | None:
+        if rows is None:
+            return None
+        return {
+            "tokens": [self._token(row.token_id) for row in rows],
+            "token_logprobs": [row.logprobs.logprob for row in rows],
+            "top_logprobs": [self._top(row) for row in rows],
+            "text_offset": [row.start for row in rows],
+        }
+
+    def _top(self, row: LogprobRow) -> Json:
+        """The best ones and the sampled one, by text; the better of two tokens that read the same."""
+        pairs = [*row.logprobs.top, (row.token_id, row.logprobs.logprob)]
+        return {self._token(token_id): logprob for token_id, logprob in sorted(pairs, key=lambda pair: pair[1])}
+
+    def _token(self, token_id: int) -> str:
+        data = self._tokenizer.token_bytes(token_id)
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{b:02x}" for b in data)
+
+
+def _reason(choice: Choice) -> str:
+    return (choice.finish_reason or FinishReason.ERROR).value
