@@ -41,8 +41,8 @@ def num_blocks_for(
     num_blocks = memory // block_bytes
     if num_blocks < blocks_per_context:
         raise ContextTooLong(
-            f"a context of {max_model_len} tokens needs {blocks_per_context * block_bytes / 2**20:.0f} MiB of KV cache, "
-            f"but there are {memory / 2**20:.0f} MiB; lower --max-model-len to at most {num_blocks * block_size} "
+            f"a context of {max_model_len} tokens needs {blocks_per_context * block_bytes / 2**20:.0f} MiB of KV cache "
+            f"and there are {memory / 2**20:.0f} MiB; lower --max-model-len to at most {num_blocks * block_size} "
             "or raise --kv-cache-memory"
         )
     return min(num_blocks, blocks_per_context * max_num_seqs)

@@ -13,7 +13,7 @@ from forebay_runtime.execution.kv_cache import KVCache
 from forebay_runtime.execution.sampler import SamplingRow, logprobs, sample
 from forebay_runtime.models import LoadedModel
 from forebay_runtime.request import TokenLogprobs
-from forebay_runtime.scheduling.step import SampledTokens, ScheduledSequence, Step, StepResult
+from forebay_runtime.scheduling.step import DeviceError, SampledTokens, ScheduledSequence, Step, StepResult
 
 
 class Runner:
@@ -24,9 +24,15 @@ class Runner:
         self._cache = KVCache.allocate(loaded.config, num_blocks, block_size, loaded.dtype, loaded.device)
         self._windows = {layer.sliding_window for layer in loaded.config.layers}
 
-    @torch.inference_mode()
     def execute(self, step: Step) -> StepResult:
-        """One SampledTokens per scheduled sequence, in the step's order."""
+        """One SampledTokens per scheduled sequence, in the step's order. DeviceError where the device can't go on."""
+        try:
+            return self._execute(step)
+        except torch.AcceleratorError as e:
+            raise DeviceError(str(e).splitlines()[0]) from e
+
+    @torch.inference_mode()
+    def _execute(self, step: Step) -> StepResult:
         if not step.sequences:
             return StepResult(())
         loaded = self._loaded

@@ -24,7 +24,7 @@ class LayerCache:
 
 @dataclass(frozen=True, slots=True)
 class ContextView:
-    """What a group sees: `block_ids` (B * blocks per sequence), and `mask` (B, queries, L), 0 or -inf, added to scores."""
+    """What a group sees: `block_ids` (B * blocks per sequence), and `mask` (B, queries, L) of 0 or -inf."""
 
     block_ids: Tensor
     mask: Tensor

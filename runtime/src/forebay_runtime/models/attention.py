@@ -27,24 +27,21 @@ class Attention:
     def __call__(
         self, x: Tensor, rotation: Tensor, slot_mapping: Tensor, groups: Sequence[AttentionGroup], cache: LayerCache
     ) -> Tensor:
-        num_heads, num_kv_heads = self.config.num_heads, self.config.num_kv_heads
         qkv = self.qkv(x).view(x.shape[0], -1, self.config.head_dim)
-        query, key, value = self._rotated(qkv, num_heads, num_kv_heads, rotation)
+        query, key, value = self._rotated(qkv, rotation)
         write_kv(cache, key, value, slot_mapping)
         window, softcap = self.layer.sliding_window, self.config.attention_softcap
         outs = [paged_attention(query[group.rows], cache, group, window, softcap) for group in groups]
         return self.out(outs[0] if len(outs) == 1 else torch.cat(outs))
 
-    def _rotated(
-        self, qkv: Tensor, num_heads: int, num_kv_heads: int, rotation: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        query_key, value = qkv.split((num_heads + num_kv_heads, num_kv_heads), dim=1)
+    def _rotated(self, qkv: Tensor, rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        num_heads, num_kv_heads = self.config.num_heads, self.config.num_kv_heads
+        query_key, value = qkv[:, : num_heads + num_kv_heads], qkv[:, num_heads + num_kv_heads :]
         if self.query_norm is None or self.key_norm is None:
-            rotated = rotate(query_key, rotation)
-            query, key = rotated.split((num_heads, num_kv_heads), dim=1)
-            return query, key, value
-        query, key = query_key.split((num_heads, num_kv_heads), dim=1)
-        return rotate(self.query_norm(query), rotation), rotate(self.key_norm(key), rotation), value
+            query_key = rotate(query_key, rotation)
+            return query_key[:, :num_heads], query_key[:, num_heads:], value
+        query, key = self.query_norm(query_key[:, :num_heads]), self.key_norm(query_key[:, num_heads:])
+        return rotate(query, rotation), rotate(key, rotation), value
 
 
 def read_attention(reader: LayerReader, config: ModelConfig, layer: LayerConfig, prefix: str) -> Attention:

@@ -17,7 +17,7 @@ from forebay_runtime.models.model_config import ModelConfig, RopeConfig
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
-    """One step, flat: the tokens of all sequences one after another. `logits_rows`: of which tokens logits are wanted."""
+    """One step, flat: the tokens of all sequences in a row. `logits_rows`: of which tokens logits are wanted."""
 
     input_ids: Tensor
     positions: Tensor
@@ -88,6 +88,8 @@ def rotation_table(rope: RopeConfig, head_dim: int, length: int, dtype: torch.dt
 def frequencies(rope: RopeConfig, head_dim: int) -> Tensor:
     """Radians per position of each pair (D / 2), float64. Llama 3 divides long waves only, with a ramp in between."""
     plain = rope.theta ** -(torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    if rope.divisors is not None:
+        return plain / torch.tensor(rope.divisors, dtype=torch.float64)
     if rope.llama3 is None:
         return plain / rope.factor
     waves = rope.llama3.original_max_position * plain / (2 * torch.pi)  # wave lengths in the original context

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from forebay_runtime.gguf_file import GgufFile
@@ -14,8 +15,8 @@ _SLIDING_PATTERN = 6  # Gemma 3: each sixth layer is global
 _LOCAL_THETA = 10_000.0
 
 
-def from_gguf(file: GgufFile) -> ModelConfig:
-    """UnsupportedModel or BrokenWeights where the head asks for what this runtime doesn't compute, or lacks a number."""
+def from_gguf(file: GgufFile, rope_divisors: tuple[float, ...] | None = None) -> ModelConfig:
+    """UnsupportedModel for what this runtime doesn't compute, BrokenWeights where a number is missing."""
     architecture = file.metadata.get("general.architecture")
     if architecture not in ARCHITECTURES:
         raise UnsupportedModel(
@@ -25,7 +26,7 @@ def from_gguf(file: GgufFile) -> ModelConfig:
     values = {k.removeprefix(prefix): v for k, v in file.metadata.items() if k.startswith(prefix)}
     _refuse_unsupported(file, values)
     try:
-        return _from_gguf(str(architecture), values, file)
+        return _from_gguf(str(architecture), values, file, rope_divisors)
     except KeyError as e:
         raise BrokenWeights(f"{file.path} lacks {prefix}{e.args[0]}") from e
     except (TypeError, ValueError, ZeroDivisionError) as e:
@@ -38,11 +39,11 @@ def _refuse_unsupported(file: GgufFile, values: Mapping[str, Any]) -> None:
     scaling = values.get("rope.scaling.type", "none")
     if scaling not in ("none", "linear"):
         raise UnsupportedModel(f"{file.path}: rope scaling {scaling!r} is not supported")
-    if any(tensor.name == "rope_freqs.weight" for tensor in file.tensors):
-        raise UnsupportedModel(f"{file.path}: rope frequency factors (rope_freqs.weight) are not supported")
 
 
-def _from_gguf(architecture: str, values: Mapping[str, Any], file: GgufFile) -> ModelConfig:
+def _from_gguf(
+    architecture: str, values: Mapping[str, Any], file: GgufFile, rope_divisors: tuple[float, ...] | None
+) -> ModelConfig:
     gemma = architecture == "gemma3"
     hidden_size, num_heads = int(values["embedding_length"]), int(values["attention.head_count"])
     head_dim = int(values.get("attention.key_length") or hidden_size // num_heads)
@@ -61,7 +62,7 @@ def _from_gguf(architecture: str, values: Mapping[str, Any], file: GgufFile) -> 
         head_dim=head_dim,
         norm_eps=float(values["attention.layer_norm_rms_epsilon"]),
         max_position=int(values["context_length"]),
-        layers=_gemma_layers(values) if gemma else _layers(values),
+        layers=_gemma_layers(values) if gemma else _layers(values, rope_divisors),
         attention_scale=_attention_scale(architecture, values, head_dim),
         activation="gelu_tanh" if gemma else "silu",
         qk_norm=architecture in ("qwen3", "gemma3"),
@@ -81,21 +82,27 @@ def _vocab_size(file: GgufFile) -> int:
 
 
 def _attention_scale(architecture: str, values: Mapping[str, Any], head_dim: int) -> float:
-    """The file doesn't hold Gemma's query_pre_attn_scalar; it is the head's length but for the 27B, which has 62 layers."""
+    """The file doesn't hold Gemma's query_pre_attn_scalar: the head's length, but for the 27B, which has 62 layers."""
     if architecture == "gemma3" and int(values["block_count"]) == 62:
-        return (int(values["embedding_length"]) / int(values["attention.head_count"])) ** -0.5
-    return float(head_dim) ** -0.5
+        head_dim = int(values["embedding_length"]) // int(values["attention.head_count"])
+    return float(head_dim**-0.5)
 
 
-def _layers(values: Mapping[str, Any]) -> tuple[LayerConfig, ...]:
-    return (LayerConfig(_rope(values, 10_000.0)),) * int(values["block_count"])
+def _layers(values: Mapping[str, Any], rope_divisors: tuple[float, ...] | None) -> tuple[LayerConfig, ...]:
+    rope = replace(_rope(values, 10_000.0), divisors=rope_divisors)
+    return (LayerConfig(rope),) * int(values["block_count"])
 
 
 def _gemma_layers(values: Mapping[str, Any]) -> tuple[LayerConfig, ...]:
     window = int(values["attention.sliding_window"])
-    local = LayerConfig(RopeConfig(_LOCAL_THETA), window)
+    local = LayerConfig(RopeConfig(float(values.get("rope.freq_base_swa", _LOCAL_THETA))), window)
     everywhere = LayerConfig(_rope(values, 1_000_000.0))
-    return tuple(local if (i + 1) % _SLIDING_PATTERN else everywhere for i in range(int(values["block_count"])))
+    num_layers = int(values["block_count"])
+    pattern = values.get("attention.sliding_window_pattern", _SLIDING_PATTERN)
+    slides = pattern if isinstance(pattern, list) else [(i + 1) % int(pattern) != 0 for i in range(num_layers)]
+    if len(slides) != num_layers:
+        raise ValueError(f"attention.sliding_window_pattern has {len(slides)} entries for {num_layers} layers")
+    return tuple(local if sliding else everywhere for sliding in slides)
 
 
 def _rope(values: Mapping[str, Any], theta: float) -> RopeConfig:

@@ -26,7 +26,7 @@ _SLIDING_PATTERN = 6  # Gemma 3: each sixth layer is global, unless the config s
 
 
 def from_hf(config: Mapping[str, Any]) -> ModelConfig:
-    """UnsupportedModel or BrokenWeights where the config asks for what this runtime doesn't compute, or lacks a number."""
+    """UnsupportedModel for what this runtime doesn't compute, BrokenWeights where a number is missing."""
     architecture = _architecture(config)
     try:
         return _from_hf(architecture, config)

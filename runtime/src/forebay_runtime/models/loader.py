@@ -146,8 +146,9 @@ def _open(path: Path) -> tuple[ModelConfig, WeightSource, frozenset[int]]:
     try:
         if (found := find_gguf(path)) is not None:
             file = read_gguf(found)
-            config = from_gguf(file)
-            return config, GgufSource(file, sandwich_norms=config.sandwich_norms), config.eos_token_ids
+            gguf = GgufSource(file)
+            config = from_gguf(file, gguf.rope_divisors())
+            return config, gguf, config.eos_token_ids
     except GgufError as e:
         raise BrokenWeights(str(e)) from e
     return _open_directory(path)

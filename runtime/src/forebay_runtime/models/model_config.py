@@ -10,11 +10,15 @@ Activation = Literal["silu", "gelu_tanh"]
 
 @dataclass(frozen=True, slots=True)
 class RopeConfig:
-    """Rotary embedding over the whole head. `factor` divides frequencies (linear scaling, or Llama 3's by wavelength)."""
+    """Rotary embedding over the whole head. `factor` divides frequencies: all of them, or as `llama3` says.
+
+    `divisors`, one per pair of the head, divide them one by one.
+    """
 
     theta: float
     factor: float = 1.0
     llama3: Llama3Scaling | None = None
+    divisors: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class LayerConfig:
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """`norm_offset`: the checkpoint's norm weights are stored less this. `sandwich_norms`: also after each sub-layer."""
+    """`norm_offset`: norm weights are stored less this. `sandwich_norms`: norms after each sub-layer, too."""
 
     architecture: str
     vocab_size: int

@@ -116,9 +116,10 @@ def gguf_name(name: str, *, sandwich_norms: bool) -> str:
 class GgufSource:
     """A GGUF file; tensors are dequantized to float32 when they are asked for."""
 
-    def __init__(self, file: GgufFile, *, sandwich_norms: bool) -> None:
-        self.interleaved = file.metadata.get("general.architecture") == "llama"
-        self._sandwich_norms = sandwich_norms
+    def __init__(self, file: GgufFile) -> None:
+        architecture = file.metadata.get("general.architecture")
+        self.interleaved = architecture == "llama"
+        self._sandwich_norms = architecture == "gemma3"
         self._path = file.path
         self._tensors = {tensor.name: tensor for tensor in file.tensors}
         for tensor in file.tensors:
@@ -134,7 +135,14 @@ class GgufSource:
         return gguf_name(name, sandwich_norms=self._sandwich_norms) in self._tensors
 
     def get(self, name: str) -> Tensor:
-        stored = gguf_name(name, sandwich_norms=self._sandwich_norms)
+        return self._dequantized(gguf_name(name, sandwich_norms=self._sandwich_norms))
+
+    def rope_divisors(self) -> tuple[float, ...] | None:
+        """What Llama 3's rotary frequencies are divided by, where the file says so."""
+        name = "rope_freqs.weight"
+        return tuple(self._dequantized(name).tolist()) if name in self._tensors else None
+
+    def _dequantized(self, stored: str) -> Tensor:
         if stored not in self._tensors:
             raise BrokenWeights(f"{self._path} lacks the tensor {stored}")
         tensor = self._tensors[stored]

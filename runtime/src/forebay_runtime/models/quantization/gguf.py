@@ -59,7 +59,7 @@ def _q4_k(blocks: Tensor) -> Tensor:
     low, minimum, rest = packed[:, :4], packed[:, 4:8], packed[:, 8:]
     scales = torch.cat((low & 63, (rest & 15) | ((low >> 6) << 4)), dim=1)
     minima = torch.cat((minimum & 63, (rest >> 4) | ((minimum >> 6) << 4)), dim=1)
-    quants = blocks[:, 16:].unflatten(1, (4, 1, 32))
+    quants = blocks[:, 16:].reshape(-1, 4, 1, 32)
     quants = torch.cat((quants & 15, quants >> 4), dim=2).flatten(1, 2).float()
     values = quants * (scales * _half(blocks, 0)).unsqueeze(2) - (minima * _half(blocks, 2)).unsqueeze(2)
     return values.flatten(1)
@@ -67,11 +67,11 @@ def _q4_k(blocks: Tensor) -> Tensor:
 
 def _q6_k(blocks: Tensor) -> Tensor:
     """Sixteen groups of 16 with 8-bit scales; per 128 values 64 bytes of low and 32 bytes of high bits."""
-    low = blocks[:, :128].unflatten(1, (2, 2, 32))
-    high = blocks[:, 128:192].unflatten(1, (2, 1, 32))
+    low = blocks[:, :128].reshape(-1, 2, 2, 32)
+    high = blocks[:, 128:192].reshape(-1, 2, 1, 32)
     low = torch.cat((low & 15, low >> 4), dim=2)
     high = torch.cat([(high >> shift) & 3 for shift in (0, 2, 4, 6)], dim=2)
-    quants = ((low | (high << 4)).int() - 32).flatten(1).unflatten(1, (16, 16)).float()
+    quants = ((low | (high << 4)).int() - 32).view(-1, 16, 16).float()
     scales = blocks[:, 192:208].view(torch.int8).float() * _half(blocks, 208)
     return (quants * scales.unsqueeze(2)).flatten(1)
 

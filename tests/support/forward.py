@@ -1,0 +1,50 @@
+"""A prompt through a loaded model in one step, with a cache of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from forebay_runtime.execution.batch import make_batch
+from forebay_runtime.execution.kv_cache import KVCache
+from forebay_runtime.models import LoadedModel
+from forebay_runtime.request import Request, SamplingParams
+from forebay_runtime.scheduling.sequence import Sequence as TokenSequence
+from forebay_runtime.scheduling.step import ScheduledSequence, Step
+
+BLOCK_SIZE = 8
+
+
+def make_sequence(
+    token_ids: Sequence[int],
+    *,
+    first_block: int = 1,
+    num_blocks: int | None = None,
+    sampling: SamplingParams | None = None,
+    num_prompt_tokens: int | None = None,
+    eos_token_ids: frozenset[int] = frozenset(),
+) -> TokenSequence:
+    """Its blocks lie in descending order from the end of its share, so that no kernel may count on a run."""
+    wanted = num_blocks or -(-len(token_ids) // BLOCK_SIZE)
+    prompt = tuple(token_ids[:num_prompt_tokens])
+    return TokenSequence(
+        request=Request("r", prompt, sampling or SamplingParams(temperature=0.0), eos_token_ids=eos_token_ids),
+        token_ids=list(token_ids),
+        num_prompt_tokens=len(prompt),
+        block_table=list(reversed(range(first_block, first_block + wanted))),
+    )
+
+
+def logits_of(loaded: LoadedModel, prompt: Sequence[int]) -> torch.Tensor:
+    """(tokens, V): of every token of the prompt, given as the last token and drafts after it."""
+    sequence = make_sequence(prompt[:1], num_blocks=-(-len(prompt) // BLOCK_SIZE))
+    step = Step((ScheduledSequence(sequence, 1, tuple(prompt[1:])),))
+    num_blocks = len(sequence.block_table) + 1
+    cache = KVCache.allocate(loaded.config, num_blocks, BLOCK_SIZE, loaded.dtype, loaded.device)
+    windows = {layer.sliding_window for layer in loaded.config.layers}
+    batch = make_batch(
+        step, block_size=BLOCK_SIZE, windows=windows, mask_dtype=loaded.activations, device=loaded.device
+    )
+    with torch.inference_mode():
+        return loaded.model(batch.model_input, cache.layers).clone()
