@@ -30,6 +30,7 @@ run: models     ## the runtime alone on 127.0.0.1, no Kubernetes
 crds: venv      ## crds/ from the pydantic models
 	.venv/bin/forebay crds > crds/inferenceservices.yaml
 	cp crds/inferenceservices.yaml helm/forebay/files/
+	cp crds/inferenceservices.yaml helm/forebay/files/
 
 check: venv     ## everything that needs no cluster
 	$(PY) -m tests.gate check

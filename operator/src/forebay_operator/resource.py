@@ -16,6 +16,7 @@ MAX_NAME = 50  # a Service's name has 63 characters; the rest is for the suffixe
 NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"  # a Service's name: no dots, a letter first
 
 QUANTITY_PATTERN = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+BYTES_PATTERN = r"^[0-9]+(\.[0-9]+)?(k|M|G|T|Ki|Mi|Gi|Ti)?$"
 LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 IMAGE = r"[A-Za-z0-9][A-Za-z0-9.:_/@-]*"
 SOURCE_RULE = (
@@ -44,18 +45,13 @@ def list_by(key: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
 
 
-Quantity = Annotated[
-    str,
-    BeforeValidator(str),
-    WithJsonSchema(
-        {
-            "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "pattern": QUANTITY_PATTERN,
-            "maxLength": 32,
-            "x-kubernetes-int-or-string": True,
-        }
-    ),
-]
+def int_or_string(pattern: str) -> WithJsonSchema:
+    either = [{"type": "integer"}, {"type": "string"}]
+    return WithJsonSchema({"anyOf": either, "pattern": pattern, "maxLength": 32, "x-kubernetes-int-or-string": True})
+
+
+Quantity = Annotated[str, BeforeValidator(str), int_or_string(QUANTITY_PATTERN)]
+Bytes = Annotated[str, BeforeValidator(str), int_or_string(BYTES_PATTERN)]
 ShortText = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 LabelValue = Annotated[str, StringConstraints(max_length=63, pattern=LABEL_VALUE)]
 ObjectName = Annotated[str, StringConstraints(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
@@ -109,7 +105,7 @@ class Limits(Part):
     max_num_waiting: int | None = Field(
         None, ge=0, le=1_048_576, description="The most requests that wait; one more is answered 429."
     )
-    kv_cache_memory: Quantity | None = Field(
+    kv_cache_memory: Bytes | None = Field(
         None, description="Memory for the KV cache, such as 2Gi; sized by the engine when left out."
     )
 
