@@ -31,7 +31,9 @@ async def on_loopback(app: ASGIApp) -> AsyncIterator[str]:
         listener.close()
         for connection in list(state.connections):
             connection.transport.abort()
-        await asyncio.gather(*state.tasks)
+        for task in (unfinished := list(state.tasks)):
+            task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
 
 
 def closed_address() -> str:

@@ -26,7 +26,8 @@ class Protocol(HttpToolsProtocol):
     """uvicorn's protocol, and: heads are bounded in size and time, broken requests get a JSON error, and the name in a
     verified client certificate is in the scope (ASGI's TLS extension, `client_cert_name`)."""
 
-    _head_bytes: int | None = None  # of a head that is not complete yet, without its first read; None: there is none
+    _head_bytes: int | None = None  # of a head that is not complete yet; None: there is none
+    _in_body = False
     _head_timer: asyncio.TimerHandle | None = None
     _peer: str | None = None
 
@@ -40,11 +41,11 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        begun = self._head_bytes is not None
+        in_body = self._in_body
         super().data_received(data)
         if self._head_bytes is None or self.transport.is_closing():
             return
-        self._head_bytes += len(data) if begun else 0
+        self._head_bytes += 0 if in_body else len(data)
         if self._head_bytes > MAX_HEAD_BYTES:
             self.send_400_response(f"The request's head is longer than {MAX_HEAD_BYTES} bytes.")
         elif self._head_timer is None:
@@ -56,9 +57,13 @@ class Protocol(HttpToolsProtocol):
         self.scope["extensions"] = {"tls": {"client_cert_name": self._peer}}
 
     def on_headers_complete(self) -> None:
-        self._head_bytes = None
+        self._head_bytes, self._in_body = None, True
         self._stop_head_timer()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         error = {"message": msg, "type": "invalid_request_error", "param": None, "code": "bad_request"}

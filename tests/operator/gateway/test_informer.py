@@ -1,0 +1,118 @@
+"""List and watch, whatever the API server does."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from forebay_operator.informer import ApiServer, Informer
+from tests.support.api_server import FakeApiServer, named
+from tests.support.asgi import closed_address, on_loopback
+
+PATH = "/apis/forebay.dev/v1alpha1/inferenceservices"
+
+
+@dataclass
+class Watching:
+    """An informer at work. `until` waits for a state of its objects, not for time."""
+
+    server: FakeApiServer
+    informer: Informer[str] = field(init=False)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    delays: list[float] = field(default_factory=list)
+
+    async def until(self, *names: str) -> None:
+        async with asyncio.timeout(20):
+            while sorted(self.informer) != sorted(names):
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def sleep(self, seconds: float) -> None:
+        self.delays.append(seconds)
+        self.changed.set()
+        await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def watching(server: FakeApiServer, address: str | None = None) -> AsyncIterator[Watching]:
+    found = Watching(server)
+    async with on_loopback(server) as at:
+        api = ApiServer(f"http://{address or at}")
+        found.informer = Informer(
+            api, PATH, lambda item: str(item["metadata"]["name"]), found.changed.set, selector="a=b", sleep=found.sleep
+        )
+        task = asyncio.ensure_future(found.informer.run())
+        try:
+            yield found
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            await api.close()
+
+
+def an_api_server(*names: str) -> FakeApiServer:
+    server = FakeApiServer()
+    server.lists[PATH] = [named(name) for name in names]
+    return server
+
+
+async def test_all_pages_are_listed_with_the_selector() -> None:
+    async with watching(an_api_server("a", "b", "c")) as w:
+        await w.until("a", "b", "c")
+        assert w.informer.synced
+        assert {query["labelSelector"] for _, _, query in w.server.requests} == {"a=b"}
+
+
+async def test_changes_are_followed() -> None:
+    async with watching(an_api_server("a")) as w:
+        await w.until("a")
+        events = w.server.events(PATH)
+        events.put_nowait({"type": "ADDED", "object": named("b", 2)})
+        await w.until("a", "b")
+        events.put_nowait({"type": "MODIFIED", "object": named("b", 3)})
+        events.put_nowait({"type": "DELETED", "object": named("a", 4)})
+        await w.until("b")
+
+
+async def test_a_watch_that_ends_goes_on_from_the_last_version_it_saw() -> None:
+    async with watching(an_api_server("a")) as w:
+        await w.until("a")
+        events = w.server.events(PATH)
+        events.put_nowait({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "77"}}})
+        events.put_nowait(None)
+        events.put_nowait({"type": "ADDED", "object": named("b", 78)})
+        await w.until("a", "b")
+        watches = [q["resourceVersion"] for _, _, q in w.server.requests if "watch" in q]
+        assert watches == ["1", "77"]
+        assert w.delays == []
+
+
+async def test_a_version_too_old_means_a_new_list() -> None:
+    async with watching(an_api_server("a")) as w:
+        await w.until("a")
+        w.server.lists[PATH] = [named("c", 9)]
+        gone = {"kind": "Status", "code": 410, "message": "too old resource version"}
+        w.server.events(PATH).put_nowait({"type": "ERROR", "object": gone})
+        await w.until("c")
+
+
+async def test_while_the_api_server_fails_the_last_known_objects_stay() -> None:
+    async with watching(an_api_server("a")) as w:
+        await w.until("a")
+        w.server.status = 500
+        w.server.events(PATH).put_nowait(None)
+        while len(w.delays) < 4:
+            w.changed.clear()
+            await w.changed.wait()
+        assert (list(w.informer), w.informer.synced) == (["a"], True)
+        assert max(w.delays) <= 15
+        w.server.status, w.server.lists[PATH] = 200, [named("b")]
+        await w.until("b")
+
+
+async def test_an_api_server_that_is_away_at_the_start_is_waited_for() -> None:
+    async with watching(an_api_server("a"), closed_address()) as w:
+        while len(w.delays) < 3:
+            w.changed.clear()
+            await w.changed.wait()
+        assert not w.informer.synced
