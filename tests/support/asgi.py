@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from forebay_operator import serving
 
 
 @contextlib.asynccontextmanager
-async def on_loopback(app: ASGIApp) -> AsyncIterator[str]:
+async def on_loopback(app: ASGIApp, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """Serves until the block ends; yields host:port."""
     loop, state, config = asyncio.get_running_loop(), ServerState(), serving.server(app).config
     config.load()
@@ -23,7 +24,7 @@ async def on_loopback(app: ASGIApp) -> AsyncIterator[str]:
     def protocol() -> serving.Protocol:
         return serving.Protocol(config, state, {}, loop)
 
-    listener = await loop.create_server(protocol, sock=serving.bind("127.0.0.1", 0))
+    listener = await loop.create_server(protocol, sock=serving.bind("127.0.0.1", 0), ssl=tls)
     host, port = listener.sockets[0].getsockname()[:2]
     try:
         yield f"{host}:{port}"

@@ -23,8 +23,8 @@ AT_ONCE = 64
 
 WAITING = "vllm:num_requests_waiting"
 RUNNING = "vllm:num_requests_running"
-GENERATED = "vllm:generation_tokens"
-TTFT = "vllm:time_to_first_token_seconds"
+GENERATED = "vllm:generation_tokens_total"
+TTFT = "vllm:time_to_first_token_seconds_bucket"
 WANTED = (WAITING, RUNNING, GENERATED, TTFT)
 Services = Mapping[tuple[str, str], tuple[Endpoint, ...]]
 
@@ -35,20 +35,15 @@ class IncompleteError(Exception):
 
 def parse(text: str, at: float) -> Scrape:
     """Only the wanted lines are parsed: the whole page would cost more than everything else the adapter does."""
-    lines = [line for line in text.split("\n") if line.startswith(WANTED) or line.startswith("# TYPE vllm:")]
+    lines = [line for line in text.split("\n") if line.startswith(WANTED)]
     found: collections.Counter[str] = collections.Counter()
-    seen: set[str] = set()
     buckets: collections.Counter[float] = collections.Counter()
     for family in text_string_to_metric_families("\n".join(lines) + "\n"):
-        if family.name not in WANTED:
-            continue
-        seen.add(family.name)
         for sample in family.samples:
-            if sample.name == TTFT + "_bucket":
+            found[sample.name] += sample.value
+            if sample.name == TTFT:
                 buckets[float(sample.labels["le"])] += sample.value
-            elif family.name != TTFT and not sample.name.endswith("_created"):
-                found[family.name] += sample.value
-    if missing := sorted(set(WANTED) - seen):
+    if missing := sorted(set(WANTED) - set(found)):
         raise IncompleteError(f"no {', '.join(missing)}")
     return Scrape(at, found[WAITING], found[RUNNING], found[GENERATED], dict(buckets))
 

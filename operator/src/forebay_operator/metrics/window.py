@@ -95,10 +95,16 @@ def increase(counts: Sequence[Mapping[float, float]]) -> dict[float, float]:
     """By how much cumulative buckets grew from the first to the last; a pod that restarted began again at zero."""
     grown: dict[float, float] = dict.fromkeys(counts[-1], 0.0)
     for before, after in itertools.pairwise(counts):
-        restarted = any(after.get(bound, 0.0) < count for bound, count in before.items())
-        for bound, count in after.items():
-            grown[bound] = grown.get(bound, 0.0) + (count if restarted else count - before.get(bound, 0.0))
+        added = {bound: count - before.get(bound, 0.0) for bound, count in after.items()}
+        for bound, count in (added if _cumulative(added) else after).items():
+            grown[bound] = grown.get(bound, 0.0) + count
     return grown
+
+
+def _cumulative(counts: Mapping[float, float]) -> bool:
+    """Whether these can be the buckets of a histogram: none below zero, none below a lower one."""
+    ordered = [0.0, *(count for _, count in sorted(counts.items()))]
+    return ordered == sorted(ordered)
 
 
 def _sum(pods: Iterable[Mapping[float, float]]) -> dict[float, float]:
