@@ -66,10 +66,9 @@ def wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def key_file(stack: contextlib.ExitStack, key: str) -> str:
-    file = stack.enter_context(tempfile.NamedTemporaryFile("w", suffix=".keys"))
-    file.write(key + "\n")
-    file.flush()
-    return file.name
+    file = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory())) / "keys"
+    file.write_text(key + "\n")
+    return str(file)
 
 
 def free_port() -> int:
