@@ -1,0 +1,126 @@
+"""The root cause is read from what the kubelet, the scheduler and the API server say."""
+
+from typing import Any
+
+import pytest
+
+from forebay_operator.causes import root_cause
+from forebay_operator.observed import Missing, Observed, parse_pod
+from tests.operator.builders import pod_body, resource, unschedulable
+
+REVISION = "abc"
+
+
+def waiting(reason: str, message: str = "", **more: Any) -> dict[str, Any]:
+    return {"state": {"waiting": {"reason": reason, "message": message}}, **more}
+
+
+def ended(code: int, message: str = "", reason: str = "Error") -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": reason, "message": message}}
+
+
+CASES = {
+    "an image that does not exist": (
+        waiting("ImagePullBackOff", 'Back-off pulling image "registry/runtime:none"'),
+        "ImagePullBackOff",
+        "registry/runtime:none",
+    ),
+    "the first failed pull": (waiting("ErrImagePull", "not found"), "ImagePullBackOff", "ErrImagePull"),
+    "a crash loop tells its last words": (
+        waiting("CrashLoopBackOff", "back-off 20s", lastState=ended(1, "forebay-runtime: no weights in /model")),
+        "CrashLoop",
+        "exit code 1: forebay-runtime: no weights in /model",
+    ),
+    "a crash is told also while the container runs again": (
+        {"state": {"running": {}}, "lastState": ended(2, "unknown argument")},
+        "CrashLoop",
+        "exit code 2: unknown argument",
+    ),
+    "a crash without words": ({"state": ended(137)}, "CrashLoop", "exit code 137 without a word"),
+    "too little memory": ({"state": ended(137, reason="OOMKilled")}, "OOMKilled", "more memory than its limit"),
+    "a Secret that the kubelet misses": (
+        waiting("CreateContainerConfigError", 'secret "token" not found'),
+        "SecretMissing",
+        '"token"',
+    ),
+    "another fault of the container's settings": (
+        waiting("CreateContainerConfigError", "couldn't find key token in Secret ns/s"),
+        "CreateContainerConfigError",
+        "couldn't find key token",
+    ),
+}
+
+
+@pytest.mark.parametrize(("container", "reason", "words"), CASES.values(), ids=CASES.keys())
+def test_a_containers_trouble_is_named(container: dict[str, Any], reason: str, words: str) -> None:
+    cause = cause_of(pod_body("p", REVISION, container=container))
+    assert cause is not None
+    assert cause.reason == reason
+    assert words in cause.message
+
+
+def cause_of(*pods: dict[str, Any], **more: Any) -> Any:
+    return root_cause(resource(), Observed(pods=tuple(parse_pod(p) for p in pods), **more), REVISION)
+
+
+def test_a_failed_download_is_the_init_containers() -> None:
+    body = pod_body("p", REVISION)
+    init = {"name": "fetch", "image": "i", **waiting("CrashLoopBackOff", lastState=ended(1, "no such revision"))}
+    body["status"]["initContainerStatuses"] = [init]
+    cause = cause_of(body)
+    assert cause.reason == "DownloadFailed"
+    assert "no such revision" in cause.message
+
+
+def test_what_cannot_be_scheduled_names_the_resource() -> None:
+    words = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu, 1 Insufficient memory. no new claims"
+    cause = cause_of(unschedulable("p", REVISION, words))
+    assert cause.reason == "Unschedulable"
+    assert "not enough nvidia.com/gpu, memory on any node" in cause.message
+
+
+def test_a_missing_volume_claim_is_told_in_the_schedulers_words() -> None:
+    cause = cause_of(unschedulable("p", REVISION, 'persistentvolumeclaim "models" not found'))
+    assert 'persistentvolumeclaim "models" not found' in cause.message
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ('pods "p" is forbidden: exceeded quota: small', "QuotaExceeded"),
+        ('pods "p" is forbidden: violates PodSecurity "restricted:latest"', "PodsRefused"),
+    ],
+)
+def test_pods_that_cannot_even_be_made_are_told(words: str, reason: str) -> None:
+    cause = cause_of(failed_creation={REVISION: words})
+    assert cause.reason == reason
+    assert words in cause.message
+
+
+def test_a_missing_secret_is_named_before_any_pod_is_there() -> None:
+    of = resource(model={"source": "oci://m", "credentialsSecret": "token"})
+    cause = root_cause(of, Observed(credentials=Missing()), REVISION)
+    assert cause is not None
+    assert 'Secret "token" not found' in cause.message
+
+
+def test_pods_on_their_way_are_no_trouble() -> None:
+    assert cause_of(pod_body("p", REVISION, container=waiting("ContainerCreating"))) is None
+    assert cause_of(pod_body("p", REVISION)) is None
+
+
+def test_a_process_that_ended_well_and_starts_again_is_no_crash() -> None:
+    body = pod_body("p", REVISION, container={"state": {"running": {}}, "lastState": ended(0, reason="Completed")})
+    assert cause_of(body) is None
+
+
+def test_pods_of_other_revisions_and_ready_pods_are_not_blamed() -> None:
+    crash = {"lastState": ended(1)}
+    assert cause_of(pod_body("old", "other", container=crash)) is None
+    assert cause_of(pod_body("well again", REVISION, ready=True, container=crash)) is None
+
+
+def test_long_last_words_keep_their_end() -> None:
+    cause = cause_of(pod_body("p", REVISION, container={"state": ended(1, "x" * 5000 + " the reason")}))
+    assert cause.message.endswith("the reason")
+    assert len(cause.message) < 1000
