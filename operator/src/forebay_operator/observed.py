@@ -239,6 +239,6 @@ def foreign(live: Manifest, resource: InferenceService) -> bool:
     """Whether somebody else made it: it is neither owned by the resource nor ever applied by this operator."""
     owner = owner_of(live)
     if owner is not None:
-        return owner["kind"] != "InferenceService"
+        return bool(owner["kind"] != "InferenceService")
     applied = [m for m in live["metadata"].get("managedFields") or [] if m.get("operation") == "Apply"]
     return FIELD_OWNER not in {m.get("manager") for m in applied}

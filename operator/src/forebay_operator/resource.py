@@ -75,16 +75,16 @@ class Model(Part):
         ),
     )
     served_name: ShortText | None = Field(
-        None, description="The model name by which requests ask for it; the resource's own name when left out."
+        default=None, description="The model name by which requests ask for it; the resource's own name when left out."
     )
     context_length: int | None = Field(
-        None,
+        default=None,
         ge=16,
         le=16_777_216,
         description="The most tokens of one sequence, prompt and answer together; what the model allows when left out.",
     )
     credentials_secret: ObjectName | None = Field(
-        None,
+        default=None,
         description="Name of a Secret in the same namespace for getting the model: for hf:// its key `token` is the "
         "hub's token, for oci:// it is a pull secret. The pods are rolled when its contents change.",
     )
@@ -92,21 +92,23 @@ class Model(Part):
 
 class Speculative(Part):
     method: Literal["none", "ngram"] = Field(
-        "none", description="How draft tokens are found: none, or ngram (looked up in the sequence itself)."
+        default="none", description="How draft tokens are found: none, or ngram (looked up in the sequence itself)."
     )
-    num_tokens: int = Field(4, ge=1, le=16, description="The most draft tokens that are verified in one step.")
+    num_tokens: int = Field(default=4, ge=1, le=16, description="The most draft tokens that are verified in one step.")
 
 
 class Limits(Part):
-    max_num_seqs: int | None = Field(None, ge=1, le=4096, description="The most sequences that run in one step.")
+    max_num_seqs: int | None = Field(
+        default=None, ge=1, le=4096, description="The most sequences that run in one step."
+    )
     max_num_batched_tokens: int | None = Field(
-        None, ge=1, le=1_048_576, description="The token budget of one step, over all its sequences."
+        default=None, ge=1, le=1_048_576, description="The token budget of one step, over all its sequences."
     )
     max_num_waiting: int | None = Field(
-        None, ge=0, le=1_048_576, description="The most requests that wait; one more is answered 429."
+        default=None, ge=0, le=1_048_576, description="The most requests that wait; one more is answered 429."
     )
     kv_cache_memory: Bytes | None = Field(
-        None, description="Memory for the KV cache, such as 2Gi; sized by the engine when left out."
+        default=None, description="Memory for the KV cache, such as 2Gi; sized by the engine when left out."
     )
 
 
@@ -117,25 +119,25 @@ class EnvVar(Part):
         max_length=256,
         pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$",
     )
-    value: str = Field("", max_length=32768, description="Value of the environment variable.")
+    value: str = Field(default="", max_length=32768, description="Value of the environment variable.")
 
 
 OWN_ARGUMENTS = ("host", "port", "served-model-name", "drain-grace", "api-key")
 
 
 class Engine(Part):
-    type: Literal["forebay"] = Field("forebay", description="The engine that runs the model.")
+    type: Literal["forebay"] = Field(default="forebay", description="The engine that runs the model.")
     image: str | None = Field(
-        None,
+        default=None,
         description="The engine's image, in place of the operator's default.",
         min_length=1,
         max_length=1024,
         pattern=f"^{IMAGE}$",
     )
     quantization: Literal["none", "int8"] = Field(
-        "none", description="What the weights are turned into on loading: none leaves them as they are."
+        default="none", description="What the weights are turned into on loading: none leaves them as they are."
     )
-    prefix_caching: bool = Field(True, description="Whether KV blocks of equal prompt beginnings are shared.")
+    prefix_caching: bool = Field(default=True, description="Whether KV blocks of equal prompt beginnings are shared.")
     speculative: Speculative = Field(default_factory=Speculative, description="Speculative decoding.")
     limits: Limits = Field(default_factory=Limits, description="Bounds of the engine; its own defaults when left out.")
     args: list[Annotated[str, StringConstraints(max_length=4096)]] = Field(
@@ -176,29 +178,32 @@ class Policy(Part):
 
 class ScalingRules(Part):
     stabilization_window_seconds: int | None = Field(
-        None, ge=0, le=3600, description="How long a recommendation must hold before it is followed, in seconds."
+        default=None,
+        ge=0,
+        le=3600,
+        description="How long a recommendation must hold before it is followed, in seconds.",
     )
     select_policy: Literal["Max", "Min", "Disabled"] | None = Field(
-        None, description="Which policy counts: Max the largest change, Min the smallest, Disabled none at all."
+        default=None, description="Which policy counts: Max the largest change, Min the smallest, Disabled none at all."
     )
     policies: list[Policy] | None = Field(
-        None, max_length=16, description="How fast the replicas may change.", json_schema_extra=atomic_list()
+        default=None, max_length=16, description="How fast the replicas may change.", json_schema_extra=atomic_list()
     )
 
 
 class Behavior(Part):
-    scale_up: ScalingRules | None = Field(None, description="Rules for more replicas; at once when left out.")
+    scale_up: ScalingRules | None = Field(default=None, description="Rules for more replicas; at once when left out.")
     scale_down: ScalingRules | None = Field(
-        None, description="Rules for fewer replicas; after a window of 60 s when left out."
+        default=None, description="Rules for fewer replicas; after a window of 60 s when left out."
     )
 
 
 class Targets(Part):
     queue_depth: int | None = Field(
-        None, ge=1, le=1_000_000, description="Requests waiting per replica above which replicas are added."
+        default=None, ge=1, le=1_000_000, description="Requests waiting per replica above which replicas are added."
     )
     ttft_p95: Milliseconds | None = Field(
-        None,
+        default=None,
         alias="ttftP95",
         description="95th percentile of the time to first token above which replicas are added, such as 500ms.",
         json_schema_extra=checked(
@@ -208,7 +213,7 @@ class Targets(Part):
 
 
 class Scaling(Part):
-    min_replicas: int = Field(1, ge=1, le=1000, description="The fewest replicas the autoscaler goes down to.")
+    min_replicas: int = Field(default=1, ge=1, le=1000, description="The fewest replicas the autoscaler goes down to.")
     max_replicas: int = Field(ge=1, le=1000, description="The most replicas the autoscaler goes up to.")
     targets: Targets = Field(
         default_factory=Targets,
@@ -216,23 +221,23 @@ class Scaling(Part):
         json_schema_extra={RULED: True},
     )
     behavior: Behavior | None = Field(
-        None, description="How fast replicas come and go, as in a HorizontalPodAutoscaler."
+        default=None, description="How fast replicas come and go, as in a HorizontalPodAutoscaler."
     )
 
 
 class Toleration(Part):
     key: Annotated[str, StringConstraints(max_length=316)] | None = Field(
-        None, description="The taint's key; every taint when left out with operator Exists."
+        default=None, description="The taint's key; every taint when left out with operator Exists."
     )
     operator: Literal["Exists", "Equal"] | None = Field(
-        None, description="Whether the taint's value must be equal or only its key exist."
+        default=None, description="Whether the taint's value must be equal or only its key exist."
     )
-    value: LabelValue | None = Field(None, description="The taint's value.")
+    value: LabelValue | None = Field(default=None, description="The taint's value.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
-        None, description="The taint's effect; every effect when left out."
+        default=None, description="The taint's effect; every effect when left out."
     )
     toleration_seconds: int | None = Field(
-        None, ge=0, description="How long a NoExecute taint is tolerated, in seconds; always when left out."
+        default=None, ge=0, description="How long a NoExecute taint is tolerated, in seconds; always when left out."
     )
 
 
@@ -266,16 +271,16 @@ class PodTemplate(Part):
     tolerations: list[Toleration] = Field(
         default=[], max_length=32, description="Taints that the pods bear.", json_schema_extra=atomic_list()
     )
-    priority_class_name: ObjectName | None = Field(None, description="The pods' PriorityClass.")
-    runtime_class_name: ObjectName | None = Field(None, description="The pods' RuntimeClass, such as nvidia.")
+    priority_class_name: ObjectName | None = Field(default=None, description="The pods' PriorityClass.")
+    runtime_class_name: ObjectName | None = Field(default=None, description="The pods' RuntimeClass, such as nvidia.")
     service_account_name: ObjectName | None = Field(
-        None, description="The pods' ServiceAccount; its token is not mounted."
+        default=None, description="The pods' ServiceAccount; its token is not mounted."
     )
     image_pull_secrets: list[PullSecret] = Field(
         default=[], max_length=16, description="Pull secrets for the pods' images.", json_schema_extra=list_by("name")
     )
     termination_grace_period_seconds: int = Field(
-        600,
+        default=600,
         ge=10,
         le=86400,
         description="How long a pod that is told to end may go on serving the requests it has, in seconds.",
@@ -305,13 +310,13 @@ class Spec(Part):
         ),
     )
     replicas: int = Field(
-        1,
+        default=1,
         ge=0,
         le=1000,
         description="How many pods serve. kubectl scale and the autoscaler write it; 0 stops the service.",
     )
     scaling: Scaling | None = Field(
-        None,
+        default=None,
         description="Lets an autoscaler set the replicas; without it they stay as they are.",
         json_schema_extra=checked(
             rule("self.minReplicas <= self.maxReplicas", "minReplicas must not be larger than maxReplicas"),
@@ -340,12 +345,12 @@ class Status(Part):
     conditions: list[Condition] = Field(
         default=[], description="What is so and what is not, each with its cause.", json_schema_extra=list_by("type")
     )
-    replicas: int = Field(0, description="Pods that there are.")
-    ready_replicas: int = Field(0, description="Pods that serve.")
-    selector: str = Field("", description="A label selector for exactly this resource's pods.")
-    url: str = Field("", description="Where the OpenAI API of this service alone answers in the cluster.")
-    model: str = Field("", description="The model name by which requests ask for it.")
-    revision: str = Field("", description="Short hash of all that makes the pods what they are.")
+    replicas: int = Field(default=0, description="Pods that there are.")
+    ready_replicas: int = Field(default=0, description="Pods that serve.")
+    selector: str = Field(default="", description="A label selector for exactly this resource's pods.")
+    url: str = Field(default="", description="Where the OpenAI API of this service alone answers in the cluster.")
+    model: str = Field(default="", description="The model name by which requests ask for it.")
+    revision: str = Field(default="", description="Short hash of all that makes the pods what they are.")
 
     def condition(self, type: str) -> Condition | None:
         return next((c for c in self.conditions if c.type == type), None)

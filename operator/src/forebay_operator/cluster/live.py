@@ -83,10 +83,12 @@ class LiveCluster:
         is never seen without the deletion."""
         namespace, name = key
         selector = {"labelSelector": f"{SERVICE_LABEL}={name}"}
-        *children, replica_sets, pods = await asyncio.gather(
-            *(self._api.find(kind.path(namespace, kind.name(name))) for kind in self._kinds),
-            self._api.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets", **selector),
-            self._api.get(f"/api/v1/namespaces/{namespace}/pods", **selector),
+        children, (replica_sets, pods) = await asyncio.gather(
+            asyncio.gather(*(self._api.find(kind.path(namespace, kind.name(name))) for kind in self._kinds)),
+            asyncio.gather(
+                self._api.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets", **selector),
+                self._api.get(f"/api/v1/namespaces/{namespace}/pods", **selector),
+            ),
         )
         body = await self._api.find(resource_path(key))
         if body is None:
