@@ -9,7 +9,7 @@ from datetime import timedelta
 @dataclass(frozen=True, slots=True)
 class Config:
     """`service_account` (namespace/name) and `credentials_role` together let the operator read the Secrets of those
-    namespaces alone whose resources name one: docs/adr/0010-credentials-by-role-binding.md. Without them it reads with
+    namespaces alone whose resources name one: docs/adr/0020-credentials-by-role-binding.md. Without them it reads with
     the rights it has."""
 
     runtime_image: str
