@@ -6,9 +6,16 @@ import pytest
 
 from forebay_operator.causes import root_cause
 from forebay_operator.observed import Missing, Observed, parse_pod
+from forebay_operator.resource import Spec
 from tests.operator.builders import pod_body, resource, unschedulable
 
 REVISION = "abc"
+
+
+def spec(**parts: Any) -> Spec:
+    found = resource(**parts).spec
+    assert isinstance(found, Spec)
+    return found
 
 
 def waiting(reason: str, message: str = "", **more: Any) -> dict[str, Any]:
@@ -60,7 +67,7 @@ def test_a_containers_trouble_is_named(container: dict[str, Any], reason: str, w
 
 
 def cause_of(*pods: dict[str, Any], **more: Any) -> Any:
-    return root_cause(resource(), Observed(pods=tuple(parse_pod(p) for p in pods), **more), REVISION)
+    return root_cause(spec(), Observed(pods=tuple(parse_pod(p) for p in pods), **more), REVISION)
 
 
 def test_a_failed_download_is_the_init_containers() -> None:
@@ -98,8 +105,8 @@ def test_pods_that_cannot_even_be_made_are_told(words: str, reason: str) -> None
 
 
 def test_a_missing_secret_is_named_before_any_pod_is_there() -> None:
-    of = resource(model={"source": "oci://m", "credentialsSecret": "token"})
-    cause = root_cause(of, Observed(credentials=Missing()), REVISION)
+    named = spec(model={"source": "oci://m", "credentialsSecret": "token"})
+    cause = root_cause(named, Observed(credentials=Missing()), REVISION)
     assert cause is not None
     assert 'Secret "token" not found' in cause.message
 

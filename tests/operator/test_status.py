@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from forebay_operator.observed import Observed
+from forebay_operator.observed import Missing, Observed
 from forebay_operator.resource import InferenceService, Status
 from forebay_operator.sync import sync
-from tests.operator.builders import CONFIG, NOW, live, observed, pod_body, resource, revision, says, wanted
+from tests.operator.builders import CONFIG, NOW, SOURCE, live, observed, pod_body, resource, revision, says, wanted
 
 CRASH = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 1}}}
 DEMO = resource()
@@ -38,6 +38,8 @@ def hpa(of: InferenceService, status: str, reason: str) -> dict[str, Any]:
     (made,) = [c for c in outcome.children if c["kind"] == "HorizontalPodAutoscaler"]
     return {made["kind"]: live(made, conditions=[{"type": "ScalingActive", "status": status, "reason": reason}])}
 
+
+SECRET = resource(model={"source": SOURCE, "credentialsSecret": "token"})
 
 TABLE: dict[str, tuple[InferenceService, Observed, dict[str, tuple[str, str]]]] = {
     "nothing is there yet": (
@@ -91,6 +93,11 @@ TABLE: dict[str, tuple[InferenceService, Observed, dict[str, tuple[str, str]]]] 
         DEMO,
         crashing(DEMO),
         {"Ready": ("False", "CrashLoop"), "Degraded": ("True", "CrashLoop")},
+    ),
+    "the Secret is gone, the pods serve on": (
+        SECRET,
+        replace(observed(SECRET, pods(SECRET, 1)), credentials=Missing()),
+        {"Ready": ("True", "Serving"), "Degraded": ("True", "SecretMissing")},
     ),
     "stopped": (
         ZERO,

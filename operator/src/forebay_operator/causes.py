@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from forebay_operator.observed import Container, Ended, Missing, Observed, Pod
-from forebay_operator.resource import InferenceService, InvalidSpec
+from forebay_operator.resource import Spec
 
 PULL = {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 CREATE = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
@@ -22,18 +22,24 @@ class Cause:
     message: str
 
 
-def root_cause(resource: InferenceService, observed: Observed, revision: str) -> Cause | None:
+def root_cause(spec: Spec, observed: Observed, revision: str) -> Cause | None:
     """Why the pods of this revision do not all serve; None while they are only on their way."""
-    if isinstance(observed.credentials, Missing) and not isinstance(resource.spec, InvalidSpec):
-        return _no_secret(resource.spec.model.credentials_secret or "")
+    if missing := missing_secret(spec, observed):
+        return missing
     if (words := observed.failed_creation.get(revision)) is not None:
         return _no_pods(words)
     found = (_of_pod(p) for p in observed.pods_of(revision) if not p.ready)
     return next((c for c in found if c), None)
 
 
+def missing_secret(spec: Spec, observed: Observed) -> Cause | None:
+    """That the Secret is gone is worth a word also while pods that have read it serve: new ones could not."""
+    name = spec.model.credentials_secret
+    return _no_secret(name) if name and isinstance(observed.credentials, Missing) else None
+
+
 def _no_secret(name: str) -> Cause:
-    return Cause("SecretMissing", f'Secret "{name}" not found: make it, and the pods start by themselves')
+    return Cause("SecretMissing", f'Secret "{name}" not found: new pods cannot start until it is there')
 
 
 def _no_pods(words: str) -> Cause:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from forebay_operator.causes import Cause, root_cause
+from forebay_operator.causes import Cause, missing_secret, root_cause
 from forebay_operator.observed import Manifest, Observed
 from forebay_operator.resource import Condition, InferenceService, Spec, Status
 
@@ -27,13 +27,14 @@ def serving(
     resource: InferenceService, spec: Spec, observed: Observed, revision: str, selector: str, now: datetime
 ) -> Status:
     """Status of a resource whose children are as `revision` wants them, or are on their way there."""
-    blame = None if _settled(spec, observed, revision) else root_cause(resource, observed, revision)
+    settled = _settled(spec, observed, revision)
+    blame = None if settled else root_cause(spec, observed, revision)
     claims = [
         Claim("Accepted", "True", Cause("Accepted", "the spec is understood and acted on")),
         _ready(spec, observed, revision, blame),
         _available(observed),
         _progressing(spec, observed, revision),
-        _degraded(blame),
+        _degraded(blame or missing_secret(spec, observed)),
         *_scaling_active(spec, observed),
     ]
     return _status(resource, observed, revision, selector, claims, now)
