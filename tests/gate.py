@@ -177,7 +177,10 @@ def stories() -> None:
 def operator_suite() -> None:
     good = ["--good", str(ROOT / "crds/examples/smollm2.yaml"), "--product", str(ROOT / "e2e/product.toml")]
     where = suite("operator")
-    sh(BIN / "python", "-m", "pytest", "cases", "-q", *good, cwd=where, minutes=45, KUBECONFIG=kubeconfig())
+    tools = pathlib.Path(os.environ.get("FOREBAY_STATE", "/var/lib/forebay")) / "bin"
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    env = {"KUBECONFIG": kubeconfig(), "PATH": path, "FOREBAY_CHECKOUT": str(ROOT)}
+    sh(BIN / "python", "-m", "pytest", "cases", "-q", *good, cwd=where, minutes=45, **env)
 
 
 CHECK = [Stage("format", format_), Stage("lint", lint), Stage("types", types), Stage("layers", layers)]
