@@ -77,9 +77,9 @@ class Choice:
         return rows
 
     def _show(self, token_id: int, logprobs: TokenLogprobs | None) -> None:
-        if logprobs is not None:
-            self._rows.append(LogprobRow(token_id, self._detokenizer.num_chars, logprobs))
         data = b"" if token_id in self._skipped else self._tokenizer.token_bytes(token_id)
+        if logprobs is not None:
+            self._rows.append(LogprobRow(token_id, self._detokenizer.start_of(data), logprobs))
         text = self._detokenizer.push(data)
         if text:
             self._text.append(text)

@@ -21,9 +21,16 @@ class Detokenizer:
         self._include_stop = include_stop
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
-        self.num_chars = 0  # decoded so far; where the next token's text begins
+        self.num_chars = 0  # decoded so far
         self.num_released = 0
         self.stopped = False  # a stop string is complete
+
+    def start_of(self, data: bytes) -> int:
+        """Where the text of a token with these bytes would begin, in characters."""
+        unfinished = self._decoder.getstate()[0]
+        if not unfinished or not data or data[0] & 0xC0 == 0x80:
+            return self.num_chars
+        return self.num_chars + len(unfinished.decode("utf-8", "replace"))
 
     def push(self, data: bytes) -> str:
         """Takes in one token's bytes and returns the text that is now certain. Nothing once `stopped`."""

@@ -1,0 +1,110 @@
+"""The whole server over a model without arithmetic: in this process for ASGI tests, or `python -m` for real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+
+import httpx
+import uvloop
+
+from forebay_runtime.config import SchedulerConfig, ServerConfig
+from forebay_runtime.engine import Engine
+from forebay_runtime.request import TokenLogprobs
+from forebay_runtime.scheduling.scheduler import Scheduler
+from forebay_runtime.scheduling.sequence import Sequence
+from forebay_runtime.scheduling.step import SampledTokens, ScheduledSequence, Step, StepResult
+from forebay_runtime.server.app import Application, Served, make_application
+from forebay_runtime.server.serving import bind, serve
+from tests.support.paged_model import PagedModel
+from tests.support.toy_text import toy_template, toy_tokenizer
+
+NAME = "toy"
+SCHEDULER = SchedulerConfig(
+    max_num_seqs=8, max_num_batched_tokens=64, max_num_waiting=8, max_model_len=256, block_size=4, num_blocks=512
+)
+WORDS = ("the", " river", " ran", " past", " mill", " and", " water", " 日", "本", " 😀", " na", "ïve", " stop", ".")
+
+
+class SpeakingModel(PagedModel):
+    """Says only WORDS, whole ones, in an order that depends on all that came before; biased tokens where biased."""
+
+    def __init__(self, num_blocks: int, block_size: int, *, step_seconds: float = 0.0) -> None:
+        tokenizer = toy_tokenizer()
+        super().__init__(num_blocks, block_size, tokenizer.vocab_size)
+        self._words = [tokenizer.encode(word) for word in WORDS]
+        self._step_seconds = step_seconds
+
+    def execute(self, step: Step) -> StepResult:
+        time.sleep(self._step_seconds)
+        return super().execute(step)
+
+    def _run(self, scheduled: ScheduledSequence) -> SampledTokens:
+        sampled = super()._run(scheduled)
+        wanted = scheduled.sequence.request.sampling.logprobs
+        if wanted is None:
+            return sampled
+        rows = [[(t, -1.0), *((i, -2.0 - i) for i in range(wanted - 1))][:wanted] for t in sampled.token_ids]
+        return SampledTokens(sampled.token_ids, tuple(TokenLogprobs(-1.0, tuple(row)) for row in rows))
+
+    def _sample(self, state: int, sequence: Sequence, position: int) -> int:
+        sampling = sequence.request.sampling
+        barred = sampling.stop_token_ids | sequence.request.eos_token_ids if position < sampling.min_tokens else ()
+        biased = [token for token, bias in sampling.logit_bias if bias > 0 and token not in barred]
+        if biased:
+            return biased[0]
+        noise = hash((sampling.seed, position)) if sampling.temperature else 0
+        choices = self._rests(sequence.output_token_ids) or [word[0] for word in self._words]
+        return choices[hash((state, noise)) % len(choices)]
+
+    def _rests(self, output: list[int]) -> list[int]:
+        """What goes on with the word that the output breaks off in."""
+        for length in range(max(map(len, self._words)) - 1, 0, -1):
+            rests = [w[length] for w in self._words if len(w) > length and w[:length] == output[-length:]]
+            if rests:
+                return rests
+        return []
+
+
+def served(scheduler: SchedulerConfig = SCHEDULER, *, step_seconds: float = 0.0) -> Served:
+    tokenizer = toy_tokenizer()
+    runner = SpeakingModel(scheduler.num_blocks, scheduler.block_size, step_seconds=step_seconds)
+    engine = Engine(Scheduler(scheduler), runner)
+    return Served(engine, tokenizer, toy_template(tokenizer), scheduler, tokenizer.vocab_size, "0.0.0")
+
+
+def application(
+    scheduler: SchedulerConfig = SCHEDULER,
+    *,
+    api_key: str | None = None,
+    step_seconds: float = 0.0,
+    on_broken: Callable[[str], None] = lambda _: None,
+) -> Application:
+    config = ServerConfig(served_names=(NAME, "toy-alias"), api_key=api_key, max_body_bytes=100_000)
+    return make_application(served(scheduler, step_seconds=step_seconds), config, on_broken)
+
+
+@contextlib.asynccontextmanager
+async def running(app: Application) -> AsyncIterator[httpx.AsyncClient]:
+    """Its engine runs and a client talks to it, without sockets, until the block ends."""
+    app.loop.start()
+    transport = httpx.ASGITransport(app.asgi, raise_app_exceptions=False)
+    try:
+        async with httpx.AsyncClient(transport=transport, base_url="http://toy") as client:
+            yield client
+    finally:
+        await app.loop.stop()
+
+
+def main(port: str, api_key: str, step_seconds: str, grace: str) -> None:
+    config = ServerConfig("127.0.0.1", int(port), (NAME,), api_key or None, drain_grace=float(grace))
+    toy = served(step_seconds=float(step_seconds))
+    with bind(config.host, config.port) as listener:
+        uvloop.run(serve(partial(make_application, toy, config), config, listener))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,39 @@
+"""A small tokenizer and chat template, for tests that need text but no model."""
+
+from __future__ import annotations
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from forebay_runtime.text.chat import ChatTemplate
+from forebay_runtime.text.token_bytes import byte_level_alphabet
+from forebay_runtime.text.tokenizer import Tokenizer as TextTokenizer
+from forebay_runtime.text.tokenizer import TokenizerFiles
+
+END, START = "<|end|>", "<|start|>"
+TEMPLATE = (
+    "{% for message in messages %}{{ '<|start|>' + message['role'] + '\\n' + message['content'] + '<|end|>\\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|start|>assistant\\n' }}{% endif %}"
+)
+WORDS = ("the", "river", "mill", "water", "stop", "and", "ran", "past")
+
+
+def toy_tokenizer() -> TextTokenizer:
+    """Byte level: a token for each byte, for each word and its beginnings, and two control tokens."""
+    pieces = sorted(byte_level_alphabet())
+    merges = []
+    for word in (w for word in WORDS for w in (word, "Ġ" + word)):
+        for cut in range(1, len(word)):
+            left, right = word[:cut], word[cut]
+            if left + right not in pieces:
+                pieces.append(left + right)
+                merges.append((left, right))
+    tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate(pieces)}, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in (END, START)])
+    end = tokenizer.token_to_id(END)
+    return TextTokenizer(TokenizerFiles(tokenizer, frozenset({end}), None, END, TEMPLATE))
+
+
+def toy_template(tokenizer: TextTokenizer) -> ChatTemplate:
+    return ChatTemplate(TEMPLATE, tokenizer)
