@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -101,7 +102,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as e:
-        raise OSError(e.errno, f"cannot listen on {host} port {port}: {e.strerror}") from e
+        raise OSError(e.errno, f"cannot listen on {host} port {port}: {os.strerror(e.errno or 0)}") from e
 
 
 def server(app: ASGIApp, tls: ssl.SSLContext | None = None) -> Server:

@@ -10,6 +10,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from forebay_operator import serving
+from forebay_operator.cli import main
 from tests.support.asgi import Recorder, answering, on_loopback, piece, start
 
 GOOD = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -138,9 +139,11 @@ async def test_sigterm_lets_a_stream_end_and_exits_with_0() -> None:
         (["--upstream", "m=http://x:1", "--api-keys-file", "/dev/null"], "/dev/null holds no key"),
     ],
 )
-async def test_a_gateway_that_cannot_start_says_why_in_one_line(arguments: list[str], line: str) -> None:
-    gateway = await Gateway.start(*arguments)
-    _, said = await gateway.process.communicate()
-    assert gateway.process.returncode == 1
-    assert said.decode().count("\n") == 1
-    assert line in said.decode()
+def test_a_gateway_that_cannot_start_says_why_in_one_line(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    assert main(["gateway", "--host", "127.0.0.1", "--port", "0", *arguments]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert line in said
