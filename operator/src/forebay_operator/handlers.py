@@ -59,6 +59,7 @@ def settings() -> kopf.OperatorSettings:
     found = kopf.OperatorSettings()
     found.posting.enabled = False
     found.peering.standalone = True
+    found.networking.error_backoffs = [0.5, 1, 2, 3, *[5] * 120]  # an API server may be away for some minutes
     for resource in WATCHED:  # the API server sends this operator's own objects alone
         found.watching.label_selectors[resource] = f"{MANAGED_LABEL}={MANAGED_BY}"
     found.watching.field_selectors["apiextensions.k8s.io", "v1", "customresourcedefinitions"] = (
@@ -108,18 +109,18 @@ class Wiring:
     async def _reconcile(self, key: Key) -> timedelta | None:
         return await reconcile(self._cluster, key, self._config, datetime.now(UTC))
 
-    async def resource_event(self, event: kopf.RawEvent, **_: Any) -> None:
+    async def resource_event(self, event: Any, **_: Any) -> None:
         """A resource wakes itself, and those that want the same model name."""
-        body: Any = event["object"]
+        body = event["object"]
         key = body["metadata"]["namespace"], body["metadata"]["name"]
         names = self._cluster.names
         concerned = names.gone(key) if event["type"] == "DELETED" else names.heard(parse(body))
         for woken in {key, *concerned}:
             self._queue.wake(woken)
 
-    async def child_event(self, event: kopf.RawEvent, **_: Any) -> None:
+    async def child_event(self, event: Any, **_: Any) -> None:
         """A child wakes its resource: by label, by owner, and by its own name where somebody took both off."""
-        meta: Any = event["object"]["metadata"]
+        meta = event["object"]["metadata"]
         owners = {o["name"] for o in meta.get("ownerReferences") or [] if o["kind"] == KIND}
         label = (meta.get("labels") or {}).get(SERVICE_LABEL)
         for name in owners | ({label} if label else {meta["name"]}):

@@ -25,16 +25,18 @@ class _Job:
     timer: asyncio.TimerHandle | None = None
     woken: bool = False
     failures: int = 0
+    next_pass: float = 0.0  # not before this time of the monotonic clock
 
 
 class WorkQueue:
     """`work` makes one pass and says after how long the next is due at the latest; None forgets the resource.
 
-    `settle` is the pause before a pass in which more wakes come together; `together` bounds the passes at once.
+    The first wake after a quiet time has its pass at once; `settle` is the least pause between two passes of one,
+    in which wakes come together. `together` bounds the passes at once.
     """
 
     def __init__(
-        self, work: Callable[[Key], Awaitable[timedelta | None]], *, settle: float = 0.05, together: int = 16
+        self, work: Callable[[Key], Awaitable[timedelta | None]], *, settle: float = 0.2, together: int = 16
     ) -> None:
         self._work, self._settle = work, settle
         self._slots = asyncio.Semaphore(together)
@@ -64,10 +66,11 @@ class WorkQueue:
     async def _run(self, key: Key, job: _Job) -> None:
         delay: timedelta | None = None
         while job.woken:
-            await asyncio.sleep(self._settle)
+            await asyncio.sleep(job.next_pass - time.monotonic())
             async with self._slots:
                 job.woken = False
                 delay = await self._pass(key, job)
+            job.next_pass = time.monotonic() + self._settle
         job.task = None
         if delay is None:
             self._jobs.pop(key, None)

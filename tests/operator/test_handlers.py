@@ -1,0 +1,64 @@
+"""Who wakes whom: the only thing that the kopf wiring decides."""
+
+from typing import Any
+
+import pytest
+
+from forebay_operator.cluster import LiveCluster
+from forebay_operator.handlers import WATCHED, Wiring, settings
+from forebay_operator.observed import SERVICE_LABEL
+from tests.operator.builders import CONFIG, CREATED, SOURCE
+from tests.operator.test_live_cluster import MemoryApi
+
+OWNER = {"kind": "InferenceService", "name": "demo", "uid": "u"}
+
+
+class Woken(set[tuple[str, str]]):
+    def wake(self, key: tuple[str, str]) -> None:
+        self.add(key)
+
+
+@pytest.fixture
+def wiring() -> Wiring:
+    found = Wiring(CONFIG, port=0)
+    found._cluster = LiveCluster(MemoryApi())  # type: ignore[arg-type]
+    found._queue = Woken()  # type: ignore[assignment]
+    return found
+
+
+async def child(wiring: Wiring, **meta: Any) -> set[tuple[str, str]]:
+    await wiring.child_event({"type": "MODIFIED", "object": {"metadata": {"name": "it", "namespace": "ns", **meta}}})
+    return wiring._queue  # type: ignore[return-value]
+
+
+async def resource(wiring: Wiring, name: str, type: str | None = "ADDED", model: str = "m") -> set[tuple[str, str]]:
+    wiring._queue.clear()  # type: ignore[attr-defined]
+    meta = {"name": name, "namespace": "ns", "uid": name, "generation": 1, "creationTimestamp": CREATED}
+    spec = {"model": {"source": SOURCE, "servedName": model}}
+    await wiring.resource_event({"type": type, "object": {"metadata": meta, "spec": spec}})
+    return wiring._queue  # type: ignore[return-value]
+
+
+async def test_a_child_wakes_its_resource_by_label_or_by_owner(wiring: Wiring) -> None:
+    assert await child(wiring, labels={SERVICE_LABEL: "demo"}) == {("ns", "demo")}
+    assert await child(wiring, labels={SERVICE_LABEL: "demo"}, ownerReferences=[OWNER]) == {("ns", "demo")}
+
+
+async def test_a_child_that_lost_label_and_owner_wakes_the_resource_of_its_name(wiring: Wiring) -> None:
+    assert await child(wiring) == {("ns", "it")}
+
+
+async def test_a_child_with_a_changed_label_still_wakes_its_owner(wiring: Wiring) -> None:
+    assert ("ns", "demo") in await child(wiring, labels={SERVICE_LABEL: "other"}, ownerReferences=[OWNER])
+
+
+async def test_a_resource_wakes_itself_and_those_that_want_its_model_name(wiring: Wiring) -> None:
+    assert await resource(wiring, "first") == {("ns", "first")}
+    assert await resource(wiring, "second") == {("ns", "first"), ("ns", "second")}
+    assert await resource(wiring, "third", model="other") == {("ns", "third")}
+    assert await resource(wiring, "first", "DELETED") == {("ns", "first"), ("ns", "second")}
+
+
+def test_the_api_server_sends_this_operators_own_children_alone() -> None:
+    selectors = settings().watching.label_selectors
+    assert {selectors[w] for w in WATCHED} == {"app.kubernetes.io/managed-by=forebay-operator"}
