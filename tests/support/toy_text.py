@@ -21,7 +21,7 @@ def toy_tokenizer() -> TextTokenizer:
     """Byte level: a token for each byte, for each word and its beginnings, and two control tokens."""
     pieces = sorted(byte_level_alphabet())
     merges = []
-    for word in (w for word in WORDS for w in (word, "Ġ" + word)):
+    for word in (*WORDS, *("Ġ" + word for word in WORDS)):
         for cut in range(1, len(word)):
             left, right = word[:cut], word[cut]
             if left + right not in pieces:
@@ -31,8 +31,8 @@ def toy_tokenizer() -> TextTokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in (END, START)])
-    end = tokenizer.token_to_id(END)
-    return TextTokenizer(TokenizerFiles(tokenizer, frozenset({end}), None, END, TEMPLATE))
+    ends = [i for i, token in tokenizer.get_added_tokens_decoder().items() if token.content == END]
+    return TextTokenizer(TokenizerFiles(tokenizer, frozenset(ends), None, END, TEMPLATE))
 
 
 def toy_template(tokenizer: TextTokenizer) -> ChatTemplate:

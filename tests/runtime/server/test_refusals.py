@@ -109,8 +109,19 @@ async def test_what_chats_can_t_do_yet_is_refused_by_name(client: Client, field:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("best_of", 2), ("suffix", "x"), ("logprobs", 21), ("prompt", []), ("prompt", [[]]), ("prompt", [1, "a"])]
-    + [("prompt", [10**9]), ("prompt", [1.5]), ("prompt", 5), ("prompt", ""), ("prompt", [True])],
+    [
+        ("best_of", 2),
+        ("suffix", "x"),
+        ("logprobs", 21),
+        ("prompt", []),
+        ("prompt", [[]]),
+        ("prompt", [1, "a"]),
+        ("prompt", [10**9]),
+        ("prompt", [1.5]),
+        ("prompt", 5),
+        ("prompt", ""),
+        ("prompt", [True]),
+    ],
 )
 async def test_what_completions_can_t_do_is_refused_by_name(client: Client, field: str, value: Any) -> None:
     assert (await refused(client, path=COMPLETIONS, **{field: value}))["param"] == field
@@ -124,7 +135,12 @@ async def test_what_completions_can_t_do_is_refused_by_name(client: Client, fiel
         {"response_format": {"type": "text"}},
         {"zz_unknown": {"deep": [1, {"x": None}]}, "user": "u", "store": False, "metadata": {}},
         dict.fromkeys(("stop", "seed", "n", "tools", "tool_choice", "response_format", "stream_options", "top_k")),
-        {"messages": [{"role": "developer", "content": "x"}, {"role": "user", "content": [{"type": "text", "text": ""}]}]},
+        {
+            "messages": [
+                {"role": "developer", "content": "x"},
+                {"role": "user", "content": [{"type": "text", "text": ""}]},
+            ]
+        },
         {"messages": [*USER, {"role": "assistant", "content": None, "tool_calls": [{"id": "1", **TOOL}]}, *USER]},
         {"temperature": 2, "top_p": 0, "top_k": -1, "seed": -1},
     ],

@@ -16,7 +16,7 @@ TOY = toy_tokenizer()
 MESSAGES = [
     {"role": "system", "content": "Be  brief."},
     {"role": "user", "content": " What is <b>&</b> it? "},
-    {"role": "assistant", "content": "It's \"this\"."},
+    {"role": "assistant", "content": 'It\'s "this".'},
     {"role": "user", "content": "日本 😀\n"},
 ]
 TEMPLATES = [

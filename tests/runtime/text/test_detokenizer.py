@@ -52,7 +52,9 @@ def unfinished(data: bytes) -> int:
 @given(tokens(), STOPS, st.booleans())
 @example([b"ab", b"c"], ["abc", "b"], False)
 @example([b"a", b"b", b"x"], ["abc"], False)
-def test_the_pieces_join_to_the_text_cut_at_the_first_stop(pieces: list[bytes], stops: list[str], include: bool) -> None:
+def test_the_pieces_join_to_the_text_cut_at_the_first_stop(
+    pieces: list[bytes], stops: list[str], include: bool
+) -> None:
     detokenizer = Detokenizer(stops, include_stop=include)
     shown = ""
     want, stopped = cut_text(pieces, stops, include=include)

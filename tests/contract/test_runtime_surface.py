@@ -1,0 +1,204 @@
+"""What the operator, the gateway and the adapter count on in a runtime: paths, metric names, drain, last words."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from forebay_runtime.__main__ import main, parser
+from tests.support.toy_server import NAME
+
+GAUGES = {"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "forebay_draining"}
+COUNTERS = {
+    "vllm:prompt_tokens",
+    "vllm:generation_tokens",
+    "vllm:request_success",
+    "vllm:num_preemptions",
+    "vllm:prefix_cache_queries",
+    "vllm:prefix_cache_hits",
+    "vllm:spec_decode_num_draft_tokens",
+    "vllm:spec_decode_num_accepted_tokens",
+}
+HISTOGRAMS = {
+    "vllm:time_to_first_token_seconds",
+    "vllm:inter_token_latency_seconds",
+    "vllm:e2e_request_latency_seconds",
+    "vllm:request_queue_time_seconds",
+}
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+class Toy:
+    """A real server process over a model without arithmetic."""
+
+    def __init__(self, api_key: str = "", step_seconds: float = 0.01, grace: float = 20) -> None:
+        self.url = f"http://127.0.0.1:{(port := free_port())}"
+        command = [sys.executable, "-m", "tests.support.toy_server", str(port), api_key, str(step_seconds), str(grace)]
+        self.process = subprocess.Popen(command, cwd=Path(__file__).parents[2])
+        self._wait()
+
+    def _wait(self) -> None:
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            try:
+                httpx.get(self.url + "/ready", timeout=5).raise_for_status()
+                return
+            except httpx.HTTPError:
+                time.sleep(0.05)
+        raise AssertionError("the server does not come up")
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def toy() -> Iterator[Toy]:
+    toy = Toy()
+    yield toy
+    toy.end()
+
+
+def chat(**fields: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": "the mill"}]
+    return {"model": NAME, "messages": messages, "max_tokens": 60, "ignore_eos": True, **fields}
+
+
+def test_probes_and_scrapes_need_no_key_and_have_their_names() -> None:
+    toy = Toy(api_key="secret")
+    try:
+        for path in ("/health", "/ready", "/version", "/metrics"):
+            assert httpx.get(toy.url + path).status_code == 200
+        assert httpx.get(toy.url + "/v1/models").status_code == 401
+        families = {f.name: f for f in text_string_to_metric_families(httpx.get(toy.url + "/metrics").text)}
+    finally:
+        toy.end()
+    for names, kind in ((GAUGES, "gauge"), (COUNTERS, "counter"), (HISTOGRAMS, "histogram")):
+        assert {name for name in names if families[name].type == kind} == names
+        assert all(s.labels["model_name"] == NAME for name in names for s in families[name].samples)
+    reasons = {s.labels["finished_reason"] for s in families["vllm:request_success"].samples}
+    assert reasons == {"stop", "length", "abort", "error"}
+    first = min(float(s.labels["le"]) for s in families["vllm:time_to_first_token_seconds"].samples if "le" in s.labels)
+    assert first == 0.001
+
+
+def test_on_sigterm_streams_end_new_work_is_refused_and_the_exit_is_0(toy: Toy) -> None:
+    with (
+        httpx.Client(base_url=toy.url, timeout=60) as client,
+        client.stream("POST", "/v1/chat/completions", json=chat(stream=True)) as stream,
+    ):
+        pieces = stream.iter_text()
+        text = next(pieces)
+        toy.process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + 10
+        while httpx.get(toy.url + "/ready").status_code == 200:
+            assert time.monotonic() < until
+        refused = httpx.post(toy.url + "/v1/chat/completions", json=chat())
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"].isdigit()
+        assert refused.json()["error"]["code"] == "draining"
+        text += "".join(pieces)
+    assert text.endswith("data: [DONE]\n\n")
+    assert '"finish_reason":"length"' in text
+    assert toy.process.wait(timeout=20) == 0
+
+
+def test_an_idle_server_ends_at_once_on_sigterm(toy: Toy) -> None:
+    toy.process.send_signal(signal.SIGTERM)
+    assert toy.process.wait(timeout=10) == 0
+    with socket.create_server(("127.0.0.1", int(toy.url.rsplit(":", 1)[1]))):
+        pass
+
+
+def raw(toy: Toy, *parts: bytes) -> bytes:
+    """Sends the parts over one connection and reads until the server closes it or falls silent."""
+    host, port = toy.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=2) as connection:
+        for part in parts:
+            connection.sendall(part)
+        received = b""
+        try:
+            while data := connection.recv(65536):
+                received += data
+        except TimeoutError:
+            return received + b"(open)"
+    return received
+
+
+def test_connections_are_kept_pipelined_and_closed_by_the_rules(toy: Toy) -> None:
+    get = b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+    assert raw(toy, get + get).count(b"HTTP/1.1 200 OK") == 2
+    two_lengths = (
+        b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    )
+    answer = raw(toy, two_lengths + get)
+    assert not answer.endswith(b"(open)")
+    assert b"200 OK" not in answer
+    chunked = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert b"200 OK" in raw(toy, chunked, b'f\r\n{"prompt": "a"}\r\n', b"0\r\n\r\n")
+    garbage = raw(toy, b"BLAH\r\n\r\n")
+    assert b'"code":"invalid_http"' in garbage
+    assert not garbage.endswith(b"(open)")
+
+
+def last_words(capsys: pytest.CaptureFixture[str]) -> str:
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert lines[-1].startswith("forebay-runtime: ")
+    return lines[-1]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["serve", "model", "--no-such-argument"],
+        ["serve", "model", "--max-num-seqs", "0"],
+        ["serve", "model", "--kv-cache-memory", "2 pounds"],
+        ["serve", "model", "--port", "70000"],
+        ["serve", "model", "--api-key", ""],
+        ["serve", "model", "--dtype", "int3"],
+        ["serve"],
+        ["blow"],
+        [],
+    ],
+)
+def test_a_wrong_argument_is_one_line_and_exit_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parser().parse_args(argv)
+    assert ended.value.code == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_an_empty_key_in_the_environment_does_not_open_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOREBAY_API_KEY", "")
+    with pytest.raises(SystemExit):
+        parser().parse_args(["serve", "model"])
+
+
+def test_a_taken_port_is_the_last_word(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", "model", "--host", "127.0.0.1", "--port", str(port)]) == 1
+    assert f"127.0.0.1:{port} can't be listened on" in last_words(capsys)
+
+
+def test_a_model_that_is_not_there_is_the_last_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(tmp_path / "none")
+    assert main(["serve", model, "--host", "127.0.0.1", "--port", "0"]) == 1
+    assert f"{model} does not exist" in last_words(capsys)
+    assert main(["serve", str(tmp_path), "--host", "127.0.0.1", "--port", "0"]) == 1
+    assert str(tmp_path) in last_words(capsys)
