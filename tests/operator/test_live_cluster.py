@@ -13,7 +13,7 @@ from forebay_operator.cluster.api import APPLY, as_yaml
 from forebay_operator.cluster.live import child_path, resource_path
 from forebay_operator.happenings import Happening, Verb
 from forebay_operator.observed import FIELD_OWNER, Known, Manifest, Missing, Observed, Unreadable
-from forebay_operator.refusal import ApiError, ClusterUnavailable, Refused
+from forebay_operator.refusal import ApiError, ClusterUnavailable, NamespaceEnding, Refused
 from tests.operator.builders import SOURCE, desired, resource, wanted
 
 KEY = ("ns", "demo")
@@ -219,7 +219,7 @@ async def test_an_equal_status_is_not_written() -> None:
         (ApiError(422, "Invalid", "spec.template: wrong"), Refused),
         (ApiError(403, "Forbidden", "exceeded quota: services"), Refused),
         (ApiError(500, "InternalError", "etcd"), ClusterUnavailable),
-        (ApiError(403, "Forbidden", "unable to create new content because it is being terminated"), ClusterUnavailable),
+        (ApiError(403, "Forbidden", "unable to create new content because it is being terminated"), NamespaceEnding),
     ],
 )
 async def test_whose_fault_a_failed_write_is(error: ApiError, expected: type[Exception]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from forebay_operator.happenings import Change, Happening, Verb
 from forebay_operator.observed import Known, Manifest, Observed
 from forebay_operator.reconcile import reconcile
-from forebay_operator.refusal import ClusterUnavailable, Refused
+from forebay_operator.refusal import ClusterUnavailable, NamespaceEnding, Refused
 from forebay_operator.resource import InferenceService, Status
 from tests.operator.builders import CONFIG, NOW, SOURCE, live, observed, pod_body, resource, revision
 
@@ -27,6 +27,7 @@ class FakeCluster:
     events: list[Happening] = field(default_factory=list)
     writes: int = 0
     away: bool = False
+    namespace_ends: bool = False
 
     async def observe(self, key: tuple[str, str]) -> tuple[InferenceService, Observed] | None:
         if self.away:
@@ -38,6 +39,8 @@ class FakeCluster:
         self.costs |= costs
 
     async def apply(self, manifests: Sequence[Manifest], observed: Observed) -> list[Change]:
+        if self.namespace_ends:
+            raise NamespaceEnding("Service demo")
         for manifest in manifests:
             if words := self.refuses.get(manifest["kind"]):
                 raise Refused("InvalidSpec", words)
@@ -132,6 +135,13 @@ async def test_a_refused_child_is_told_in_the_status_and_tried_again() -> None:
     assert degraded
     assert (degraded.status, degraded.reason, degraded.message) == ("True", "InvalidSpec", "spec.template: no")
     assert cluster.events[-1].warning
+
+
+async def test_children_that_go_with_their_namespace_are_not_made_again() -> None:
+    cluster = FakeCluster(resource(), namespace_ends=True)
+    assert await once(cluster) == CONFIG.resync
+    assert cluster.writes == 0
+    assert cluster.events == []
 
 
 async def test_an_api_server_that_is_away_changes_no_status() -> None:

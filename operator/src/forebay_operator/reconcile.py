@@ -10,7 +10,7 @@ from forebay_operator.causes import Cause
 from forebay_operator.config import Config
 from forebay_operator.happenings import Change, Happening, happenings
 from forebay_operator.observed import Manifest, Observed
-from forebay_operator.refusal import Refused
+from forebay_operator.refusal import NamespaceEnding, Refused
 from forebay_operator.resource import InferenceService, Status
 from forebay_operator.status import troubled
 from forebay_operator.sync import Outcome, sync
@@ -43,6 +43,8 @@ async def reconcile(cluster: Cluster, key: tuple[str, str], config: Config, now:
     outcome = sync(resource, observed, config, now)
     try:
         changes = await _converge(cluster, resource, observed, outcome)
+    except NamespaceEnding:
+        return config.resync
     except Refused as e:
         await _tell(cluster, resource, observed, troubled(outcome.status, Cause(e.word, str(e)), now), [])
         raise

@@ -7,6 +7,10 @@ class ClusterUnavailable(Exception):
     """The API server does not answer or cannot for now: retried with back-off, nothing is told in the status."""
 
 
+class NamespaceEnding(Exception):
+    """The namespace is being deleted, and the resource with it: nothing is left to do."""
+
+
 class Refused(Exception):
     """The API server refuses what the spec leads to; `word` is the condition's reason. Retried with back-off."""
 
@@ -24,7 +28,9 @@ class ApiError(Exception):
 
     def about(self, what: str) -> Exception:
         """The error to raise when writing `what` was answered so."""
-        if self.code >= 500 or self.code in (409, 429) or "being terminated" in self.message:
+        if self.code == 403 and "being terminated" in self.message:
+            return NamespaceEnding(what)
+        if self.code >= 500 or self.code in (409, 429):
             return ClusterUnavailable(f"{what}: {self}")
         word = {400: "InvalidSpec", 422: "InvalidSpec", 403: "Forbidden"}.get(self.code, "Refused")
         if "exceeded quota" in self.message:
