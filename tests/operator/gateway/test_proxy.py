@@ -54,13 +54,15 @@ async def test_request_and_answer_pass_unchanged() -> None:
     up = answering(200, OK, x_request_id="r-1")
     async with on_loopback(up) as at, gateway(routing_to(llama=[at])) as front:
         raw = b'{"model": "llama",  "prompt":"Hi", "zz": [1]}'
-        headers = {"Content-Type": "application/json; charset=utf-8", "X-Trace": "t-1"}
+        headers = {"Content-Type": "application/json; charset=utf-8", "X-Trace": "t-1", "X-Hop": "h"}
+        headers["Connection"] = "keep-alive, x-hop"
         reply = await front.client.post("/v1/completions?a=b%20c", content=raw, headers=headers)
     scope, body = up.requests[0]
     sent = dict(scope["headers"])
     assert (reply.status_code, reply.json(), reply.headers["x-request-id"]) == (200, OK, "r-1")
     assert (scope["path"], scope["query_string"], body) == ("/v1/completions", b"a=b%20c", raw)
     assert (sent[b"content-type"], sent[b"x-trace"]) == (b"application/json; charset=utf-8", b"t-1")
+    assert b"x-hop" not in sent
     assert reply.headers["x-forebay-endpoint"] == "pod-0"
 
 

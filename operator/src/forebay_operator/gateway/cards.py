@@ -15,7 +15,7 @@ from forebay_operator.endpoints import Route
 log = logging.getLogger(__name__)
 FRESH_SECONDS = 30.0
 ASK_SECONDS = 1.0
-TOLD = ("max_model_len", "created", "owned_by")
+TOLD = ("max_model_len", "created", "owned_by")  # unless the cluster knows better
 
 
 class Cards:
@@ -36,8 +36,8 @@ class Cards:
         return self._card(model, route)
 
     def _card(self, model: str, route: Route) -> dict[str, Any]:
-        card = {"id": model, "object": "model", "created": _seconds(route.service.created), "owned_by": "forebay"}
-        return card | self._told.get(model, {})
+        card = {"id": model, "object": "model", "created": 0, "owned_by": "forebay", **self._told.get(model, {})}
+        return card | ({"created": _seconds(route.service.created)} if route.service.created else {})
 
     async def _ask(self, model: str, route: Route) -> None:
         now = self._clock()
@@ -55,4 +55,4 @@ class Cards:
 
 
 def _seconds(created: str) -> int:
-    return int(datetime.datetime.fromisoformat(created).timestamp()) if created else 0
+    return int(datetime.datetime.fromisoformat(created).timestamp())

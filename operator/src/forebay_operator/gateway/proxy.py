@@ -56,6 +56,12 @@ class BrokenOffError(Exception):
         self.between_events = between_events
 
 
+def _named(headers: Headers) -> frozenset[bytes]:
+    """Headers that the Connection header names: they are for the gateway alone (RFC 9110, section 7.6.1)."""
+    words = (word.strip().lower() for n, v in headers if n == b"connection" for word in v.split(b","))
+    return frozenset(words)
+
+
 def pool(idle_seconds: float) -> aiohttp.ClientSession:
     """Connections to all endpoints. There is no limit on a whole answer: a long stream is no fault, a silent one is."""
     return aiohttp.ClientSession(
@@ -139,7 +145,8 @@ class Proxy:
     async def _send(self, inbound: Inbound, endpoint: Endpoint) -> tuple[aiohttp.ClientResponse, bytes | None]:
         """The answer, and its body unless it is a stream: an answer in one piece goes on when all of it is there."""
         query = f"?{inbound.query}" if inbound.query else ""
-        headers = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in inbound.headers if n not in self._dropped]
+        dropped = self._dropped | _named(inbound.headers)
+        headers = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in inbound.headers if n not in dropped]
         reply = await self._session.post(
             URL(f"http://{endpoint.address}{inbound.path}{query}", encoded=True),
             headers=headers,
