@@ -7,15 +7,13 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
-
-import aiohttp
 
 from forebay_operator import scaling
 from forebay_operator.cluster.api import APPLY, JSON_PATCH, MERGE, Api
+from forebay_operator.cluster.events import event
+from forebay_operator.cluster.loads import Loads
 from forebay_operator.cluster.names import Key, ModelNames
 from forebay_operator.drift import digest, disowned, displaced, intent, replacement
-from forebay_operator.engines import forebay
 from forebay_operator.happenings import Change, Happening, Verb
 from forebay_operator.observed import (
     CHILD_KINDS,
@@ -27,17 +25,15 @@ from forebay_operator.observed import (
     Manifest,
     Missing,
     Observed,
-    Pod,
     Unreadable,
     failed_creation,
     owner_of,
     parse_pod,
 )
 from forebay_operator.refusal import ApiError, ClusterUnavailable
-from forebay_operator.resource import API_VERSION, KIND, PLURAL, InferenceService, InvalidSpec, Status, parse
+from forebay_operator.resource import API_VERSION, PLURAL, InferenceService, InvalidSpec, Status, parse
 
 log = logging.getLogger(__name__)
-SCRAPE_TIMEOUT = aiohttp.ClientTimeout(total=2)
 RESOURCES = f"/apis/{API_VERSION}/{PLURAL}"
 ChildId = tuple[str, str, str]  # kind, namespace, name
 
@@ -60,15 +56,14 @@ class LiveCluster:
     def __init__(self, api: Api, kinds: Iterable[str] = CHILD_KINDS) -> None:
         self._api = api
         self._kinds = [CHILD_KINDS[k] for k in kinds]
-        self._scraper: aiohttp.ClientSession | None = None
+        self._loads = Loads()
         self._applied: dict[
             ChildId, tuple[str, str, str]
         ] = {}  # uid, digest of what was applied, and of what came of it
         self.names = ModelNames()
 
     async def close(self) -> None:
-        if self._scraper:
-            await self._scraper.close()
+        await self._loads.close()
         await self._api.close()
 
     async def learn_names(self) -> None:
@@ -112,7 +107,7 @@ class LiveCluster:
             observed,
             credentials=await self._credentials(resource.namespace, secret) if secret else None,
             rival=await self._rival(resource),
-            load=await self._load(observed.pods) if shrinks else {},
+            load=await self._loads.of(observed.pods) if shrinks else {},
         )
 
     async def _credentials(self, namespace: str, name: str) -> Credentials:
@@ -133,22 +128,6 @@ class LiveCluster:
             elif parse(body).model_name == resource.model_name:
                 return "/".join(key)
         return None
-
-    async def _load(self, pods: Iterable[Pod]) -> dict[str, int]:
-        serving = [p for p in pods if p.ready and not p.deleting and p.ip]
-        found = await asyncio.gather(*(self._in_flight(p.ip) for p in serving))
-        return {p.name: n for p, n in zip(serving, found, strict=True) if n is not None}
-
-    async def _in_flight(self, ip: str) -> int | None:
-        """Requests that a pod has taken and not ended; None where it does not tell."""
-        self._scraper = self._scraper or aiohttp.ClientSession(timeout=SCRAPE_TIMEOUT)
-        host = f"[{ip}]" if ":" in ip else ip
-        try:
-            async with self._scraper.get(f"http://{host}:{forebay.PORT}/metrics") as reply:
-                return forebay.in_flight(await reply.text()) if reply.status == 200 else None
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as e:
-            log.warning("no load from %s: %r", ip, e)
-            return None
 
     def _forget(self, key: Key) -> None:
         for id in [i for i in self._applied if i[1] == key[0] and i[2] in {k.name(key[1]) for k in self._kinds}]:
@@ -246,25 +225,7 @@ class LiveCluster:
         """Events for people; an Event that cannot be written is no failure of the pass."""
         for happening in happened:
             try:
-                body = _event(resource, happening, datetime.now(UTC))
+                body = event(resource, happening, datetime.now(UTC))
                 await self._api.request("POST", f"/api/v1/namespaces/{resource.namespace}/events", body)
             except (ApiError, ClusterUnavailable) as e:
                 log.info("%s/%s: no event %s: %s", *resource.key, happening.reason, e)
-
-
-def _event(resource: InferenceService, happening: Happening, now: datetime) -> dict[str, Any]:
-    about = {"apiVersion": API_VERSION, "kind": KIND, "uid": resource.uid}
-    stamp = f"{now:%Y-%m-%dT%H:%M:%SZ}"
-    return {
-        "metadata": {"generateName": f"{resource.name}.", "namespace": resource.namespace},
-        "involvedObject": {**about, "name": resource.name, "namespace": resource.namespace},
-        "type": "Warning" if happening.warning else "Normal",
-        "reason": happening.reason,
-        "message": happening.message[:1000],
-        "source": {"component": FIELD_OWNER},
-        "reportingComponent": FIELD_OWNER,
-        "reportingInstance": FIELD_OWNER,
-        "firstTimestamp": stamp,
-        "lastTimestamp": stamp,
-        "count": 1,
-    }
