@@ -60,12 +60,26 @@ def settings() -> kopf.OperatorSettings:
     found.posting.enabled = False
     found.peering.standalone = True
     found.networking.error_backoffs = [0.5, 1, 2, 3, *[5] * 120]  # an API server may be away for some minutes
+    found.persistence.diffbase_storage = NoDiffs()
     for resource in WATCHED:  # the API server sends this operator's own objects alone
         found.watching.label_selectors[resource] = f"{MANAGED_LABEL}={MANAGED_BY}"
     found.watching.field_selectors["apiextensions.k8s.io", "v1", "customresourcedefinitions"] = (
         f"metadata.name={PLURAL}.{GROUP}"
     )
     return found
+
+
+class NoDiffs(kopf.DiffBaseStorage):
+    """No pass asks what has changed, so that kopf need not copy each event's object to tell (half of the CPU time)."""
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return kopf.BodyEssence({})
+
+    def fetch(self, **_: Any) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        """Nothing is stored."""
 
 
 class Wiring:
