@@ -54,11 +54,12 @@ class ApiServer:
     async def get(self, path: str, **query: str) -> dict[str, Any]:
         return await self._json("GET", path, query)
 
-    async def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return await self._json("PUT", path, {}, json.dumps(body))
+    async def put(self, path: str, body: Mapping[str, Any], **query: str) -> dict[str, Any]:
+        return await self._json("PUT", path, query, json.dumps(body))
 
-    async def merge_patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return await self._json("PATCH", path, {}, json.dumps(body), {"Content-Type": "application/merge-patch+json"})
+    async def merge_patch(self, path: str, body: Mapping[str, Any], **query: str) -> dict[str, Any]:
+        kind = {"Content-Type": "application/merge-patch+json"}
+        return await self._json("PATCH", path, query, json.dumps(body), kind)
 
     async def watch(self, path: str, **query: str) -> AsyncIterator[dict[str, Any]]:
         """Events until the server ends the watch."""

@@ -89,11 +89,11 @@ class Scraper:
     async def _scrape(self, at: str) -> None:
         try:
             async with self._slots:
-                began = self._clock()
                 timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
                 async with self._session.get(f"http://{at}/metrics", timeout=timeout) as reply:
                     reply.raise_for_status()
-                    scrape = parse(await reply.text(), began)
+                    text = await reply.text()
+            scrape = parse(text, self._clock())
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, IncompleteError) as e:
             log.warning("scrape failed endpoint=%s: %r", at, e)
             return

@@ -89,7 +89,7 @@ class Trust:
         if not certificate.serves(pair, now):
             pair = certificate.make(SERVICE, self._namespace, now)
             data = {"tls.crt": _base64(pair.certificate), "tls.key": _base64(pair.key)}
-            await self._api.put(self._secret_path, {**secret, "data": data})
+            await self._api.put(self._secret_path, {**secret, "data": data}, fieldManager=SERVICE)
             log.info("made a certificate for %s.%s.svc", SERVICE, self._namespace)
         return pair
 
@@ -110,9 +110,8 @@ class Trust:
         bundle = _base64(pair.certificate)
         if registered["spec"].get("caBundle") != bundle:
             version = registered["metadata"]["resourceVersion"]
-            await self._api.merge_patch(
-                API_SERVICE, {"metadata": {"resourceVersion": version}, "spec": {"caBundle": bundle}}
-            )
+            change = {"metadata": {"resourceVersion": version}, "spec": {"caBundle": bundle}}
+            await self._api.merge_patch(API_SERVICE, change, fieldManager=SERVICE)
 
 
 def _base64(raw: bytes) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 WINDOW_SECONDS = 70.0  # of the percentiles: a load that is over is forgotten soon, one that comes shows at once
-FRESH_SECONDS = 10.0  # five scrapes
+FRESH_SECONDS = 15.0  # a busy pod may be slow to answer, and miss a scrape
 PERCENTILE = 0.95
 
 
