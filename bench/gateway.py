@@ -1,7 +1,8 @@
 """`python -m bench.gateway [--streams 32] [--events 200] [--interval 0.05]`: what the gateway adds to a stream.
 
-An endpoint that only sends events at an even pace, asked directly and through a gateway, in turns. Printed are the delay
-from an event's making to its arrival, the CPU that each of the two processes spent, and what the gateway holds in memory.
+An endpoint that only sends events at an even pace, asked directly and through a gateway, in turns. Printed are the
+delay from an event's making to its arrival, the CPU that each of the two processes spent, and what the gateway
+holds in memory.
 """
 
 from __future__ import annotations
