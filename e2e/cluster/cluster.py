@@ -95,7 +95,7 @@ def mend(shell: Shell, state: State, key: str, decision: Keep | Complete, say: C
         start(state, key, [daemon for daemon in components.daemons(state) if daemon.name in decision.names])
     try:
         network.ensure(shell)
-        wait_healthy(shell, state, seconds=40)
+        wait_healthy(shell, state, seconds=60)
     except CommandError as error:
         return f"it does not get well: {str(error).splitlines()[0]}"
     return ""
@@ -113,10 +113,10 @@ def make(shell: Shell, state: State, key: str, all_daemons: Sequence[Daemon]) ->
     first = ("etcd", "kube-apiserver", "registry", "containerd")
     start(state, key, [daemon for daemon in all_daemons if daemon.name in first])
     prepare_containerd(shell, state)
-    until(lambda: unready_api(shell, state), seconds=60)
+    until(lambda: unready_api(shell, state), seconds=120)
     start(state, key, [daemon for daemon in all_daemons if daemon.name not in first])
     shell.run(*kubectl(state), "apply", "-f", "-", seconds=30, stdin=settings.first_objects())
-    wait_healthy(shell, state, seconds=90)
+    wait_healthy(shell, state, seconds=180)
     (state.cluster / "complete").touch()
 
 
@@ -154,9 +154,9 @@ def prepare_containerd(shell: Shell, state: State) -> None:
     """Images are kept from one cluster to the next; containers of the last one are not."""
     ctr = (state.bin / "ctr", "--address", state.containerd_socket, "--namespace", "k8s.io")
     until(lambda: "" if shell.succeeds(*ctr, "version") else "containerd", seconds=30)
-    for noun in ("containers", "sandboxes"):
-        names = shell.read(*ctr, noun, "list", "--quiet", seconds=20).split()
-        if names:
+    for noun in ("containers", "sandboxes", "leases"):
+        rows = shell.read(*ctr, noun, "list", seconds=20).splitlines()[1:]
+        if names := [row.split()[0] for row in rows if row.strip()]:
             shell.run(*ctr, noun, "remove", *names, seconds=60)
     state.scratch.mkdir(parents=True, exist_ok=True)
     archive = state.scratch / "pause.tar"
