@@ -26,7 +26,7 @@ UNWANTED = {"pytorch_model.bin": b"old weights", "onnx/model.onnx": b"other weig
 
 
 class QuietHub(Hub):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002, the base class's word
+    def log_message(self, format: str, *args: object) -> None:
         """Nothing."""
 
 

@@ -62,6 +62,8 @@ class PromptReader:
     def _ids(self, ids: object) -> Prompt:
         if not isinstance(ids, list) or not ids:
             raise _invalid("prompt must hold texts or lists of token ids, none of them empty.")
+        if len(ids) >= self._max_model_len:
+            raise self._too_long(f"has {len(ids)}", "prompt")
         for i in ids:
             if type(i) is not int or not 0 <= i < self._vocab_size:
                 raise _invalid(f"prompt: {str(i)[:64]} is no token id of this model, which has {self._vocab_size}.")

@@ -164,7 +164,7 @@ class ChatCompletionRequest(_Generation):
 
     @model_validator(mode="after")
     def _check_logprobs(self) -> Self:
-        if self.top_logprobs is not None and not self.logprobs:
+        if self.top_logprobs and not self.logprobs:
             raise _at_fault("top_logprobs", "only together with logprobs true")
         return self
 
