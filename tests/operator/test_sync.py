@@ -110,6 +110,7 @@ class TestRefusal:
         outcome = sync(resource(), Observed(children={"Service": theirs}), CONFIG, NOW)
         assert outcome.children is None
         assert says(outcome)["Accepted"] == ("False", "NameTaken")
+        assert outcome.requeue_after is not None, "its end wakes nobody"
 
 
 class TestFormerChildren:

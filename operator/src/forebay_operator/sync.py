@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from forebay_operator import rollout, scaling, status
@@ -28,6 +28,7 @@ from forebay_operator.observed import (
 )
 from forebay_operator.resource import InferenceService, InvalidSpec, Spec, Status
 
+FOREIGN_EVERY = timedelta(seconds=30)  # what belongs to others is not watched
 SOON = timedelta(seconds=1)
 CREDENTIALS_EVERY = timedelta(seconds=10)  # Secrets are read, not watched: a watch needs far wider rights
 CREDENTIALS_WAIT = timedelta(seconds=10)  # how long a fresh resource waits for the right to read its Secret
@@ -50,7 +51,8 @@ def sync(resource: InferenceService, observed: Observed, config: Config, now: da
         return _refuse(resource, observed, Cause("InvalidSpec", str(spec)), now)
     former = {kind for kind, live in observed.children.items() if left_behind(live, resource)}
     if taken := sorted(k for k, live in observed.children.items() if k not in former and foreign(live, resource)):
-        return _refuse(resource, observed, _name_taken(resource, taken), now)
+        outcome = _refuse(resource, observed, _name_taken(resource, taken), now)
+        return replace(outcome, requeue_after=FOREIGN_EVERY)
     if observed.rival:
         return _refuse(resource, observed, _model_name_taken(resource, observed.rival), now)
     return _serve(resource, spec, observed, config, now, former)
