@@ -80,7 +80,19 @@ def read_tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def read_keys(checkout: Path, package: Package) -> Keys:
-    locks = {name: (checkout / f"requirements/{name}.lock").read_bytes() for name in ("build", package.name)}
-    dockerfile = (checkout / f"Dockerfile.{package.name}").read_text()
-    return keys(dockerfile, locks, read_tree(checkout / package.name))
+def snapshot(checkout: Path, folder: Path) -> Path:
+    """Copies what the images are built from, so that key and image agree while somebody edits the checkout."""
+    for name in (OPERATOR.name, RUNTIME.name):
+        copied = {f"{name}/{path}": content for path, content in read_tree(checkout / name).items()}
+        copied |= {file: (checkout / file).read_bytes() for file in (f"Dockerfile.{name}", f"requirements/{name}.lock")}
+        copied["requirements/build.lock"] = (checkout / "requirements/build.lock").read_bytes()
+        for path, content in copied.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+    return folder
+
+
+def read_keys(source: Path, package: Package) -> Keys:
+    locks = {name: (source / f"requirements/{name}.lock").read_bytes() for name in ("build", package.name)}
+    dockerfile = (source / f"Dockerfile.{package.name}").read_text()
+    return keys(dockerfile, locks, read_tree(source / package.name))

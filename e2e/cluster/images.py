@@ -13,7 +13,7 @@ from e2e import models
 from e2e.cluster import content
 from e2e.cluster.content import OPERATOR, RUNTIME, Keys, Package
 from e2e.cluster.shell import CommandError, Shell
-from e2e.cluster.state import CHECKOUT, State
+from e2e.cluster.state import State
 
 LOCAL = "localhost/forebay"
 MODEL_REPOSITORY, MODEL_TAG = "models/smollm2", "0.1.2"
@@ -24,8 +24,9 @@ PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "timeout", "defa
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The local names of everything that this checkout needs."""
+    """The local names of everything that this checkout needs, and the copy of it that they are built from."""
 
+    source: Path
     operator: Keys
     runtime: Keys
 
@@ -52,8 +53,8 @@ def image(package: Package, keys: Keys) -> str:
     return f"{LOCAL}/{package.repository}:{keys.image}"
 
 
-def wanted(checkout: Path = CHECKOUT) -> Wanted:
-    return Wanted(content.read_keys(checkout, OPERATOR), content.read_keys(checkout, RUNTIME))
+def wanted(source: Path) -> Wanted:
+    return Wanted(source, content.read_keys(source, OPERATOR), content.read_keys(source, RUNTIME))
 
 
 def superfluous(there: Iterable[str], needed: Iterable[str]) -> tuple[str, ...]:
@@ -106,18 +107,18 @@ class Builder:
         self.build(context / "Dockerfile", context, name, seconds=300)
         shutil.rmtree(context)
 
-    def dependencies(self, package: Package, keys: Keys, base: str) -> None:
+    def dependencies(self, source: Path, package: Package, keys: Keys, base: str) -> None:
         secrets = []
         (self.scratch / "pip.conf").write_text(pip_conf(self.pip_settings()))
         for name, source in (("pip.conf", self.scratch / "pip.conf"), ("ca.crt", CA_BUNDLE)):
             secrets += ["--secret", f"id={name},src={source}"]
         options = ("--target", "dependencies", "--build-arg", f"BASE={base}", *secrets)
         name = dependencies(package, keys)
-        self.build(CHECKOUT / f"Dockerfile.{package.name}", CHECKOUT, name, *options, seconds=2400)
+        self.build(source / f"Dockerfile.{package.name}", source, name, *options, seconds=2400)
 
-    def image(self, package: Package, keys: Keys) -> None:
+    def image(self, source: Path, package: Package, keys: Keys) -> None:
         options = ("--build-arg", f"DEPENDENCIES={dependencies(package, keys)}")
-        self.build(CHECKOUT / f"Dockerfile.{package.name}", CHECKOUT, image(package, keys), *options, seconds=600)
+        self.build(source / f"Dockerfile.{package.name}", source, image(package, keys), *options, seconds=600)
 
     def model(self, name: str) -> None:
         sample = next(sample for sample in models.SAMPLES if sample.name == "smollm2")
@@ -135,9 +136,9 @@ class Builder:
         return {key.rsplit(".", 1)[-1]: shlex.split(value)[0] for key, value in pairs if shlex.split(value)}
 
 
-def build(shell: Shell, state: State, say: Callable[[str], None]) -> str:
-    """What is there already in the registry's or buildah's store is not made again."""
-    need, builder = wanted(), Builder(shell, state)
+def build(shell: Shell, state: State, need: Wanted, say: Callable[[str], None]) -> str:
+    """What is there already is not made again; what nothing is made of any more goes."""
+    builder = Builder(shell, state)
     there = builder.open(say)
     made = []
 
@@ -152,9 +153,9 @@ def build(shell: Shell, state: State, say: Callable[[str], None]) -> str:
         builder.base(need.base)
     for package, keys, what in ((OPERATOR, need.operator, ""), (RUNTIME, need.runtime, ", mostly torch: minutes")):
         if missing(dependencies(package, keys), f"the {package.name}'s dependencies{what}"):
-            builder.dependencies(package, keys, need.base)
+            builder.dependencies(need.source, package, keys, need.base)
         if missing(image(package, keys), f"the {package.name}"):
-            builder.image(package, keys)
+            builder.image(need.source, package, keys)
     if missing(need.model, "the sample model"):
         builder.model(need.model)
     old = superfluous(builder.names(), need.names)

@@ -39,9 +39,9 @@ def reference(target: Target, repository: str, tag: str) -> str:
     return f"{target.registry}/{repository}:{tag}"
 
 
-def push(shell: Shell, state: State, target: Target, say: Callable[[str], None]) -> str:
+def push(shell: Shell, state: State, target: Target, need: Wanted, say: Callable[[str], None]) -> str:
     builder, done = Builder(shell, state), []
-    for item in pushes(images.wanted()):
+    for item in pushes(need):
         if target.own and tag_folder(state, item.repository, item.tag).exists():
             continue
         say(f"pushing {item.repository}:{item.tag}")
@@ -76,9 +76,9 @@ def outdated(references: Collection[str], keep: Collection[str], registry: str) 
     return tuple(sorted(name for name in references if name.startswith(prefixes) and name not in keep))
 
 
-def prune(shell: Shell, state: State, target: Target, say: Callable[[str], None]) -> None:
+def prune(shell: Shell, state: State, target: Target, need: Wanted, say: Callable[[str], None]) -> None:
     """Forgets old tags in the registry and in containerd, then the blobs that only they had."""
-    keep = {reference(target, item.repository, item.tag) for item in pushes(images.wanted())}
+    keep = {reference(target, item.repository, item.tag) for item in pushes(need)}
     keep |= in_use(shell.read(*kubectl(state), "get", "pods", "--all-namespaces", "-o", "json", seconds=30))
     tags = {
         reference(target, repository, folder.name): folder

@@ -8,8 +8,9 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from e2e.cluster import images, registry
+from e2e.cluster import registry
 from e2e.cluster.content import OPERATOR, RUNTIME
+from e2e.cluster.images import Wanted
 from e2e.cluster.shell import CommandError, Shell, until
 from e2e.cluster.state import CHECKOUT, OWN_REGISTRY, State, Target
 
@@ -25,8 +26,7 @@ class Installer:
         self.kubectl = (str(state.bin / "kubectl"), f"--kubeconfig={target.kubeconfig}")
         self.helm = (str(state.bin / "helm"), f"--kubeconfig={target.kubeconfig}", "--namespace", NAMESPACE)
 
-    def chart(self, say: Callable[[str], None]) -> str:
-        need = images.wanted()
+    def chart(self, need: Wanted, say: Callable[[str], None]) -> str:
         operator = registry.reference(self.target, OPERATOR.repository, need.operator.image)
         runtime = registry.reference(self.target, RUNTIME.repository, need.runtime.image)
         self.free_release()

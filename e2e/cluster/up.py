@@ -17,7 +17,7 @@ from typing import NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from e2e.cluster import binaries, cluster, images, leftovers, lock, registry, tools
+from e2e.cluster import binaries, cluster, content, images, leftovers, lock, registry, tools
 from e2e.cluster.phases import Phase, PhaseError, Report, Say, run, side_by_side
 from e2e.cluster.release import Installer, how_to_go_on
 from e2e.cluster.shell import CommandError, Shell
@@ -32,31 +32,32 @@ def bring_up(report: Report, state: State, target: Target, goal: str) -> None:
     step(Phase("tools", lambda shell, say: tools.install(shell, state, say)))
     grown = Phase("binaries", lambda shell, say: binaries.build(shell, state, say))
     ready = Phase("cluster", lambda shell, say: cluster.up(shell, state, recipe(), say))
-    built = Phase("images", lambda shell, say: images.build(shell, state, say))
+    built = Phase("images", lambda shell, say: images.build(shell, state, need, say))
     own = (grown, ready) if target.own else ()
     if goal == "cluster":
         step(*own)
         return
+    need = images.wanted(content.snapshot(CHECKOUT, state.scratch / "source"))
     side_by_side(lambda: step(*own), lambda: step(built))
-    step(Phase("push", lambda shell, say: registry.push(shell, state, target, say)))
+    step(Phase("push", lambda shell, say: registry.push(shell, state, target, need, say)))
     if goal == "images":
         return
-    step(Phase("chart", lambda shell, say: Installer(shell, state, target).chart(say)))
+    step(Phase("chart", lambda shell, say: Installer(shell, state, target).chart(need, say)))
     if goal != "chart":
         step(
             Phase("example", lambda shell, say: Installer(shell, state, target).example(say)),
             Phase("answer", lambda shell, say: Installer(shell, state, target).answer(say)),
         )
     if target.own:
-        step(Phase("prune", lambda shell, say: prune(shell, state, target, say)))
+        step(Phase("prune", lambda shell, say: prune(shell, state, target, need, say)))
 
 
 def recipe() -> str:
     return binaries.key_of_all(binaries.read_source())
 
 
-def prune(shell: Shell, state: State, target: Target, say: Say) -> str:
-    registry.prune(shell, state, target, say)
+def prune(shell: Shell, state: State, target: Target, need: images.Wanted, say: Say) -> str:
+    registry.prune(shell, state, target, need, say)
     return "no old images left"
 
 
