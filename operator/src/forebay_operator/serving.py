@@ -154,7 +154,7 @@ async def serve(
 def run(main: Coroutine[Any, Any, None], log_level: str = "info") -> int:
     """Runs a program to its end; its exit status."""
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # broken requests are their senders' trouble
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main)
     return 0
