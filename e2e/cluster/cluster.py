@@ -124,6 +124,11 @@ def kubectl(state: State) -> tuple[str, ...]:
     return (str(state.bin / "kubectl"), f"--kubeconfig={state.kubeconfig}")
 
 
+def ctr(state: State) -> tuple[str, ...]:
+    """containerd's own client, on what the kubelet sees."""
+    return (str(state.bin / "ctr"), f"--address={state.containerd_socket}", "--namespace=k8s.io")
+
+
 def start(state: State, key: str, wanted: Sequence[Daemon]) -> None:
     """In the node's network namespace, by nsenter: `ip netns exec` would hide the kubelet's mounts from containerd."""
     state.log.mkdir(parents=True, exist_ok=True)
@@ -152,16 +157,15 @@ def log_of(state: State, name: str) -> Path:
 
 def prepare_containerd(shell: Shell, state: State) -> None:
     """Images are kept from one cluster to the next; containers of the last one are not."""
-    ctr = (state.bin / "ctr", "--address", state.containerd_socket, "--namespace", "k8s.io")
-    until(lambda: "" if shell.succeeds(*ctr, "version") else "containerd", seconds=30)
+    until(lambda: "" if shell.succeeds(*ctr(state), "version") else "containerd", seconds=30)
     for noun in ("containers", "sandboxes", "leases"):
-        rows = shell.read(*ctr, noun, "list", seconds=20).splitlines()[1:]
+        rows = shell.read(*ctr(state), noun, "list", seconds=20).splitlines()[1:]
         if names := [row.split()[0] for row in rows if row.strip()]:
-            shell.run(*ctr, noun, "remove", *names, seconds=60)
+            shell.run(*ctr(state), noun, "remove", *names, seconds=60)
     state.scratch.mkdir(parents=True, exist_ok=True)
     archive = state.scratch / "pause.tar"
     pause.write_archive(state.bin / "pause", archive)
-    shell.run(*ctr, "images", "import", "--all-platforms", archive, seconds=60)
+    shell.run(*ctr(state), "images", "import", "--all-platforms", archive, seconds=60)
 
 
 def unready_api(shell: Shell, state: State) -> str:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import images
-from e2e.cluster.cluster import kubectl
+from e2e.cluster.cluster import ctr, kubectl
 from e2e.cluster.components import PUSH_REGISTRY
 from e2e.cluster.content import OPERATOR, RUNTIME
 from e2e.cluster.images import MODEL_REPOSITORY, MODEL_TAG, Builder, Wanted
-from e2e.cluster.shell import Shell
+from e2e.cluster.shell import CommandError, Shell, until
 from e2e.cluster.state import State, Target
 
 GROWING = (OPERATOR.repository, RUNTIME.repository)
@@ -54,6 +54,56 @@ def push(shell: Shell, state: State, target: Target, need: Wanted, say: Callable
     return f"pushed {', '.join(done)}" if done else "all there"
 
 
+def pull(shell: Shell, state: State, target: Target, need: Wanted, say: Callable[[str], None]) -> str:
+    """Has the node pull what it lacks, by a pod that does nothing else, so that pods that matter start at once."""
+    operator, runtime, model = (reference(target, item.repository, item.tag) for item in pushes(need))
+    if {operator, runtime, model} <= pulled(shell, state):
+        return "all on the node"
+    say("unpacking them on the node")
+    name = ("pod", "pull-images", "--namespace=kube-system")
+    remove = ("delete", *name, "--ignore-not-found", "--grace-period=0", "--force")
+    shell.run(*kubectl(state), *remove, seconds=60)
+    shell.run(*kubectl(state), "create", "-f", "-", seconds=30, stdin=puller(name[1], (operator, runtime), model))
+    try:
+        until(
+            lambda: unpulled(shell.read(*kubectl(state), "get", *name, "-o", "json", seconds=30)),
+            seconds=900,
+            every=0.5,
+        )
+    finally:
+        shell.run(*kubectl(state), *remove, seconds=60)
+    return "on the node"
+
+
+def puller(name: str, images_: Collection[str], model: str) -> str:
+    containers = [{"name": f"image-{n}", "image": image, "command": ["true"]} for n, image in enumerate(images_)]
+    mount = {"volumeMounts": [{"name": "model", "mountPath": "/model"}]}
+    spec = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "containers": [container | mount for container in containers],
+        "volumes": [{"name": "model", "image": {"reference": model}}],
+    }
+    meta = {"name": name, "namespace": "kube-system"}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+
+
+def unpulled(pod: str) -> str:
+    """What the pod still waits for, empty once it is through; CommandError if it cannot end well. `pod`: as JSON."""
+    status = json.loads(pod).get("status", {})
+    waits = [item["state"].get("waiting", {}) for item in status.get("containerStatuses", [])]
+    if status.get("phase") == "Failed" or any("Err" in wait.get("reason", "") for wait in waits):
+        told = "; ".join(wait.get("message", wait.get("reason", "")) for wait in waits if wait) or status.get(
+            "message", ""
+        )
+        raise CommandError(f"the node cannot use the images: {told or status}")
+    return "" if status.get("phase") == "Succeeded" else "the node to pull the images"
+
+
+def pulled(shell: Shell, state: State) -> frozenset[str]:
+    return frozenset(shell.read(*ctr(state), "images", "list", "--quiet", seconds=30).split())
+
+
 def tag_folder(state: State, repository: str, tag: str) -> Path:
     """A tag is written last, so its link is there only when the whole image is."""
     tags = state.images / "registry/docker/registry/v2/repositories" / repository / "_manifests/tags"
@@ -91,7 +141,5 @@ def prune(shell: Shell, state: State, target: Target, need: Wanted, say: Callabl
             shutil.rmtree(tags[name])
         collect = (state.bin / "registry", "garbage-collect", "--delete-untagged", state.cluster / "registry.yaml")
         shell.run(*collect, seconds=300)
-    ctr = (state.bin / "ctr", "--address", state.containerd_socket, "--namespace", "k8s.io")
-    pulled = shell.read(*ctr, "images", "list", "--quiet", seconds=30).split()
-    if old := outdated(pulled, keep, target.registry):
-        shell.run(*ctr, "images", "remove", *old, seconds=60)
+    if old := outdated(pulled(shell, state), keep, target.registry):
+        shell.run(*ctr(state), "images", "remove", *old, seconds=60)

@@ -17,6 +17,8 @@ from pathlib import Path
 
 MARK = "FOREBAY_CLUSTER"
 COMMAND = "command"
+LOGGED = 4000
+"""How much of an answer that a command was asked for is written into the log."""
 
 
 class CommandError(Exception):
@@ -74,7 +76,9 @@ class Shell:
                 log.write(f"[{error}]\n")
                 raise CommandError(f"cannot run {words[0]}: {error}") from error
             code, out = finish(process, stdin, seconds)
-            log.write(f"{out}[{'timed out' if code is None else f'exit {code}'}, {time.monotonic() - began:.1f} s]\n")
+            log.write(
+                f"{out[:LOGGED]}[{'timed out' if code is None else f'exit {code}'}, {time.monotonic() - began:.1f} s]\n"
+            )
         if code is None:
             raise CommandError(f"`{short(words)}` was still running after {seconds:.0f} s\n{tail(self.log)}")
         if code:

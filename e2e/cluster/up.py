@@ -40,6 +40,8 @@ def bring_up(report: Report, state: State, target: Target, goal: str) -> None:
     need = images.wanted(content.snapshot(CHECKOUT, state.scratch / "source"))
     side_by_side(lambda: step(*own), lambda: step(built))
     step(Phase("push", lambda shell, say: registry.push(shell, state, target, need, say)))
+    if target.own:
+        step(Phase("pull", lambda shell, say: registry.pull(shell, state, target, need, say)))
     if goal == "images":
         return
     step(Phase("chart", lambda shell, say: Installer(shell, state, target).chart(need, say)))

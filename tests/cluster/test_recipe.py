@@ -11,7 +11,8 @@ import pytest
 from e2e.cluster import binaries, components, pause, settings
 from e2e.cluster.binaries import PROGRAMS, Program, stale
 from e2e.cluster.images import pip_conf
-from e2e.cluster.registry import in_use, outdated
+from e2e.cluster.registry import in_use, outdated, unpulled
+from e2e.cluster.shell import CommandError
 from e2e.cluster.state import OWN_REGISTRY, SetupError, State, target_of
 from e2e.cluster.tools import FILES, missing_packages
 from e2e.cluster.tools import PROGRAMS as TOOLS
@@ -117,3 +118,21 @@ def test_images_of_pods_and_of_this_checkout_are_kept() -> None:
 def test_only_what_a_build_can_use_of_pips_settings_goes_in() -> None:
     text = pip_conf({"index-url": "https://index.example/simple", "find-links": "/opt/wheels", "cert": "/etc/x.crt"})
     assert text.splitlines() == ["[global]", "cert = /run/secrets/ca.crt", "index-url = https://index.example/simple"]
+
+
+def pod(phase: str, **waiting: str) -> str:
+    return json.dumps(
+        {"status": {"phase": phase, "containerStatuses": [{"state": {"waiting": waiting}}, {"state": {}}]}}
+    )
+
+
+def test_the_pulling_pod_is_waited_for() -> None:
+    assert unpulled(json.dumps({"metadata": {}}))
+    assert unpulled(pod("Pending", reason="ContainerCreating"))
+    assert unpulled(pod("Succeeded")) == ""
+
+
+@pytest.mark.parametrize("seen", [pod("Pending", reason="ErrImagePull", message="no such tag"), pod("Failed")])
+def test_an_image_that_cannot_be_pulled_ends_the_wait(seen: str) -> None:
+    with pytest.raises(CommandError, match="cannot use the images"):
+        unpulled(seen)
