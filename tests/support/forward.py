@@ -8,6 +8,7 @@ import torch
 
 from forebay_runtime.execution.batch import make_batch
 from forebay_runtime.execution.kv_cache import KVCache
+from forebay_runtime.execution.runner import batch_layout
 from forebay_runtime.models import LoadedModel
 from forebay_runtime.request import Request, SamplingParams
 from forebay_runtime.scheduling.sequence import Sequence as TokenSequence
@@ -42,9 +43,6 @@ def logits_of(loaded: LoadedModel, prompt: Sequence[int]) -> torch.Tensor:
     step = Step((ScheduledSequence(sequence, 1, tuple(prompt[1:])),))
     num_blocks = len(sequence.block_table) + 1
     cache = KVCache.allocate(loaded.config, num_blocks, BLOCK_SIZE, loaded.dtype, loaded.device)
-    windows = {layer.sliding_window for layer in loaded.config.layers}
-    batch = make_batch(
-        step, block_size=BLOCK_SIZE, windows=windows, mask_dtype=loaded.activations, device=loaded.device
-    )
+    batch = make_batch(step, batch_layout(loaded, num_blocks, BLOCK_SIZE))
     with torch.inference_mode():
         return loaded.model(batch.model_input, cache.layers).clone()

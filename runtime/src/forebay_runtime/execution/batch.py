@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from forebay_runtime.kernels.paged_attention import MAX_QUERIES_IN_PRODUCT, AttentionGroup, ContextView
+from forebay_runtime.kernels.paged_attention import (
+    MAX_QUERIES_IN_PRODUCT,
+    AttentionGroup,
+    ContextView,
+    is_tiled,
+    value_rows,
+)
 from forebay_runtime.models.decoder import ModelInput
 from forebay_runtime.scheduling.step import ScheduledSequence, Step
 
@@ -23,20 +29,30 @@ class Batch:
     order: tuple[int, ...]
 
 
-def make_batch(
-    step: Step, *, block_size: int, windows: Iterable[int | None], mask_dtype: torch.dtype, device: torch.device
-) -> Batch:
+@dataclass(frozen=True, slots=True)
+class BatchLayout:
+    """What of the model and of its cache the tensors of a step depend on. `windows`: one entry per kind of layer."""
+
+    block_size: int
+    num_blocks: int
+    num_heads: int
+    num_kv_heads: int
+    windows: frozenset[int | None]
+    activations: torch.dtype
+    device: torch.device
+
+
+def make_batch(step: Step, layout: BatchLayout) -> Batch:
     scheduled = step.sequences
-    grouped = group_sequences(scheduled, block_size)
-    windows = tuple(windows)
+    grouped = group_sequences(scheduled, layout.block_size)
     groups, start = [], 0
     for members in grouped:
         sequences = [scheduled[i] for i in members]
-        views = {w: context_view(sequences, block_size, w, mask_dtype, device) for w in windows}
+        views = {w: context_view(sequences, w, layout) for w in layout.windows}
         groups.append(AttentionGroup(start, len(sequences), num_queries(sequences[0]), views))
         start += len(sequences) * num_queries(sequences[0])
     order = tuple(i for members in grouped for i in members)
-    return Batch(_model_input([scheduled[i] for i in order], groups, block_size, device), order)
+    return Batch(_model_input([scheduled[i] for i in order], groups, layout), order)
 
 
 def num_queries(scheduled: ScheduledSequence) -> int:
@@ -76,15 +92,9 @@ def _num_blocks(scheduled: ScheduledSequence, block_size: int) -> int:
     return -(-(scheduled.sequence.num_computed_tokens + num_queries(scheduled)) // block_size)
 
 
-def context_view(
-    sequences: Sequence[ScheduledSequence],
-    block_size: int,
-    window: int | None,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> ContextView:
+def context_view(sequences: Sequence[ScheduledSequence], window: int | None, layout: BatchLayout) -> ContextView:
     """The blocks from the first that any query of the sequence sees to its last, padded to the group's longest."""
-    queries = num_queries(sequences[0])
+    block_size, queries = layout.block_size, num_queries(sequences[0])
     firsts = [s.sequence.num_computed_tokens for s in sequences]
     skipped = [0 if window is None else max(0, first - window + 1) // block_size for first in firsts]
     ends = [_num_blocks(s, block_size) for s in sequences]
@@ -95,8 +105,16 @@ def context_view(
         ids += [0] * (length - (end - skip))
     query_positions = torch.tensor(firsts).unsqueeze(1) + torch.arange(queries)
     key_positions = torch.tensor(skipped).unsqueeze(1) * block_size + torch.arange(length * block_size)
-    mask = causal_mask(query_positions, key_positions, window, dtype)
-    return ContextView(torch.tensor(ids).to(device), mask.to(device))
+    mask = causal_mask(query_positions, key_positions, window, layout.activations).to(layout.device)
+    block_ids = torch.tensor(ids).to(layout.device)
+    if is_tiled(len(sequences), queries):
+        return ContextView(block_ids, mask, block_ids[:0], block_ids[:0])
+    slots = block_ids.unsqueeze(1) * block_size + torch.arange(block_size, device=layout.device)
+    queries_per_kv_head = layout.num_heads // layout.num_kv_heads * queries
+    rows, bags = value_rows(
+        slots.view(len(sequences), -1), layout.num_kv_heads, queries_per_kv_head, layout.num_blocks * block_size
+    )
+    return ContextView(block_ids, mask, rows, bags)
 
 
 def causal_mask(query_positions: Tensor, key_positions: Tensor, window: int | None, dtype: torch.dtype) -> Tensor:
@@ -109,8 +127,9 @@ def causal_mask(query_positions: Tensor, key_positions: Tensor, window: int | No
 
 
 def _model_input(
-    ordered: Sequence[ScheduledSequence], groups: Sequence[AttentionGroup], block_size: int, device: torch.device
+    ordered: Sequence[ScheduledSequence], groups: Sequence[AttentionGroup], layout: BatchLayout
 ) -> ModelInput:
+    block_size = layout.block_size
     input_ids: list[int] = []
     positions: list[int] = []
     slots: list[int] = []
@@ -124,6 +143,8 @@ def _model_input(
         slots += [table[p // block_size] * block_size + p % block_size for p in range(first, last)]
         if s.samples:
             rows += range(len(input_ids) - len(s.draft_token_ids) - 1, len(input_ids))
-    tensors = (torch.tensor(values, dtype=torch.long).to(device) for values in (input_ids, positions, slots, rows))
+    tensors = (
+        torch.tensor(values, dtype=torch.long).to(layout.device) for values in (input_ids, positions, slots, rows)
+    )
     ids, where, slot_mapping, logits_rows = tensors
     return ModelInput(ids, where, slot_mapping, groups, logits_rows)

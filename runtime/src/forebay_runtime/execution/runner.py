@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from forebay_runtime.execution.acceptance import num_accepted
-from forebay_runtime.execution.batch import make_batch
+from forebay_runtime.execution.batch import BatchLayout, make_batch
 from forebay_runtime.execution.kv_cache import KVCache
 from forebay_runtime.execution.sampler import SamplingRow, logprobs, sample
 from forebay_runtime.models import LoadedModel
@@ -22,7 +22,7 @@ class Runner:
     def __init__(self, loaded: LoadedModel, *, num_blocks: int, block_size: int) -> None:
         self._loaded = loaded
         self._cache = KVCache.allocate(loaded.config, num_blocks, block_size, loaded.dtype, loaded.device)
-        self._windows = {layer.sliding_window for layer in loaded.config.layers}
+        self._layout = batch_layout(loaded, num_blocks, block_size)
 
     def execute(self, step: Step) -> StepResult:
         """One SampledTokens per scheduled sequence, in the step's order. DeviceError where the device can't go on."""
@@ -36,19 +36,26 @@ class Runner:
         if not step.sequences:
             return StepResult(())
         loaded = self._loaded
-        batch = make_batch(
-            step,
-            block_size=self._cache.block_size,
-            windows=self._windows,
-            mask_dtype=loaded.activations,
-            device=loaded.device,
-        )
+        batch = make_batch(step, self._layout)
         logits = loaded.model(batch.model_input, self._cache.layers)
         if logits.dtype != torch.float64:
             logits = logits.float()
         ordered = [step.sequences[i] for i in batch.order]
         by_index = dict(zip(batch.order, sample_step(logits, ordered), strict=True))
         return StepResult(tuple(by_index[i] for i in range(len(step.sequences))))
+
+
+def batch_layout(loaded: LoadedModel, num_blocks: int, block_size: int) -> BatchLayout:
+    config = loaded.config
+    return BatchLayout(
+        block_size=block_size,
+        num_blocks=num_blocks,
+        num_heads=config.num_heads,
+        num_kv_heads=config.num_kv_heads,
+        windows=frozenset(layer.sliding_window for layer in config.layers),
+        activations=loaded.activations,
+        device=loaded.device,
+    )
 
 
 def sample_step(logits: Tensor, scheduled: Sequence[ScheduledSequence]) -> list[SampledTokens]:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from forebay_runtime.config import ModelOptions
 from forebay_runtime.gguf_file import GgufError, find_gguf, read_gguf
-from forebay_runtime.kernels.linear import DenseLinear, Linear
+from forebay_runtime.kernels.int8_linear import int8_linear
+from forebay_runtime.kernels.linear import Linear, dense_linear
 from forebay_runtime.models.decoder import Decoder, read_layer, rotation_table
 from forebay_runtime.models.errors import BrokenWeights, ContextTooLong, DeviceNotFound, WeightsNotFound
 from forebay_runtime.models.gguf_config import from_gguf
 from forebay_runtime.models.hf_config import from_hf, token_ids
 from forebay_runtime.models.layers import LayerReader, PackLinear
 from forebay_runtime.models.model_config import ModelConfig
+from forebay_runtime.models.quantization.int8 import quantize_per_channel
 from forebay_runtime.models.weights import GgufSource, SafetensorsSource, WeightSource, safetensors_files
 
 _DTYPES = {
@@ -76,7 +78,7 @@ def build(
 ) -> LoadedModel:
     activations = torch.float32 if device.type == "cpu" and dtype.itemsize == 2 else dtype
     max_model_len = _max_model_len(config, options.max_model_len)
-    pack = _packer(dtype, device)
+    pack = _packer(options.quantization, dtype, activations, device)
     reader = LayerReader(config, source, pack, activations, device)
     model = _read_decoder(reader, config, source, pack, dtype, device, activations, max_model_len)
     return LoadedModel(
@@ -92,11 +94,21 @@ def build(
     )
 
 
-def _packer(dtype: torch.dtype, device: torch.device) -> PackLinear:
-    def pack(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
-        return DenseLinear(weight.to(device, dtype), None if bias is None else bias.to(device, dtype))
+def _packer(
+    quantization: Literal["none", "int8"], dtype: torch.dtype, activations: torch.dtype, device: torch.device
+) -> PackLinear:
+    def dense(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
+        return dense_linear(weight.to(device, dtype), None if bias is None else bias.to(device, dtype))
 
-    return pack
+    def int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
+        quantized, scale = quantize_per_channel(weight.to(device))
+        return int8_linear(quantized, scale, None if bias is None else bias.to(device, activations), activations)
+
+    match quantization:
+        case "none":
+            return dense
+        case "int8":
+            return int8
 
 
 def _read_decoder(
