@@ -175,7 +175,8 @@ def stories() -> None:
 
 
 def operator_suite() -> None:
-    good = ["--good", str(ROOT / "crds/examples/smollm2.yaml"), "--product", str(ROOT / "e2e/product.toml")]
+    # with "=", or pytest takes the files for tests and loads our e2e/conftest.py
+    good = [f"--good={ROOT}/crds/examples/smollm2.yaml", f"--product={ROOT}/e2e/product.toml"]
     where = suite("operator")
     tools = pathlib.Path(os.environ.get("FOREBAY_STATE", "/var/lib/forebay")) / "bin"
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
