@@ -14,7 +14,7 @@ from pathlib import Path
 
 from e2e.cluster import processes
 from e2e.cluster.components import CGROUP, CNI_NETWORK, LINK, NETNS_FILE, PODS, SERVICES
-from e2e.cluster.network import hierarchies
+from e2e.cluster.network import has_link, hierarchies
 from e2e.cluster.shell import CommandError, Shell, until
 from e2e.cluster.state import State
 
@@ -40,7 +40,7 @@ def take_away(shell: Shell, state: State) -> None:
     stop_processes(state)
     unmount([state.cluster, state.images / "containerd", NETNS_FILE])
     NETNS_FILE.unlink(missing_ok=True)
-    if Path(f"/sys/class/net/{LINK}").exists():
+    if has_link(shell):
         shell.run("ip", "link", "delete", LINK, seconds=20)
     for network in (PODS, SERVICES):
         if shell.read("ip", "route", "show", network, seconds=10).strip():

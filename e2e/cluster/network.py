@@ -17,7 +17,7 @@ def ensure(shell: Shell) -> None:
     """Makes what is missing. The namespace counts as there only if the link leads into it."""
     if not NETNS_FILE.exists():
         shell.run("ip", "netns", "add", NETNS, seconds=10)
-    if not Path(f"/sys/class/net/{LINK}").exists():
+    if not has_link(shell):
         shell.run("ip", "link", "add", LINK, "type", "veth", "peer", "name", "eth0", "netns", NETNS, seconds=10)
         shell.run("ip", "-n", NETNS, "addr", "add", f"{NODE_IP}/24", "dev", "eth0", seconds=10)
     shell.run("ip", "addr", "replace", f"{HOST_IP}/24", "dev", LINK, seconds=10)
@@ -29,6 +29,10 @@ def ensure(shell: Shell) -> None:
     shell.run(*enter, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward", seconds=10)
     for network in (PODS, SERVICES):
         shell.run("ip", "route", "replace", network, "via", NODE_IP, seconds=10)
+
+
+def has_link(shell: Shell) -> bool:
+    return shell.succeeds("ip", "link", "show", LINK)
 
 
 def hierarchies() -> tuple[Path, ...]:
