@@ -50,7 +50,12 @@ def routing_to(**addresses: Sequence[str]) -> dict[str, Route]:
 
 @contextlib.asynccontextmanager
 async def gateway(
-    routes: Mapping[str, Route], *, keys: str | None = None, max_body_bytes: int = 1000, idle_timeout: float = 30
+    routes: Mapping[str, Route],
+    *,
+    keys: str | None = None,
+    max_body_bytes: int = 1000,
+    max_held_bytes: int = 1 << 30,
+    idle_timeout: float = 30,
 ) -> AsyncIterator[Front]:
     """Serves these routes until the block ends."""
     telemetry, load = Telemetry(), Load(time.monotonic)
@@ -63,6 +68,7 @@ async def gateway(
             keys=lambda: front.keys,
             synced=lambda: front.synced,
             max_body_bytes=max_body_bytes,
+            max_held_bytes=max_held_bytes,
         )
         async with (
             on_loopback(app) as address,

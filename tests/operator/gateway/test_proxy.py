@@ -66,6 +66,14 @@ async def test_request_and_answer_pass_unchanged() -> None:
     assert reply.headers["x-forebay-endpoint"] == "pod-0"
 
 
+async def test_connections_to_an_endpoint_are_used_again() -> None:
+    up = answering(200, OK)
+    async with on_loopback(up) as at, gateway(routing_to(llama=[at])) as front:
+        for _ in range(3):
+            await front.chat()
+    assert len({scope["client"] for scope, _ in up.requests}) == 1
+
+
 async def test_a_large_body_passes() -> None:
     up = answering(200, OK)
     async with on_loopback(up) as at, gateway(routing_to(llama=[at]), max_body_bytes=4 << 20) as front:

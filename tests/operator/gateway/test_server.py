@@ -132,6 +132,29 @@ async def test_a_body_over_the_limit_in_chunks_is_a_413() -> None:
         assert_error(await front.client.post("/v1/completions", content=chunks()), 413, "request_too_large")
 
 
+async def test_bodies_are_held_up_to_a_limit_for_all_requests_together() -> None:
+    arrived, go_on = asyncio.Event(), asyncio.Event()
+
+    async def answer(_scope: Scope, _body: bytes, _receive: Receive, send: Send) -> None:
+        arrived.set()
+        await go_on.wait()
+        await start(send, 200, "application/json")
+        await piece(send, b"{}", more=False)
+
+    async with (
+        on_loopback(Recorder(answer)) as up,
+        gateway(routing_to(llama=[up]), max_held_bytes=1000) as front,
+    ):
+        first = asyncio.ensure_future(front.chat(junk="x" * 600))
+        await arrived.wait()
+        full = await front.chat(junk="x" * 600)
+        assert_error(full, 503, "gateway_full")
+        assert full.headers["retry-after"].isdigit()
+        go_on.set()
+        assert (await first).status_code == 200
+        assert (await front.chat(junk="x" * 600)).status_code == 200
+
+
 async def test_a_draining_gateway_is_not_ready_and_lets_what_runs_end() -> None:
     go_on = asyncio.Event()
 

@@ -36,6 +36,23 @@ class ApiKeys:
             raise Refusal(401, message, code="invalid_api_key")
 
 
+class Room:
+    """How many bytes of bodies all requests together may hold: each is held for as long as its answer lasts."""
+
+    def __init__(self, size: int) -> None:
+        self._free = size
+
+    def take(self, count: int) -> None:
+        """Raises a 503 if there is no room for so many more bytes."""
+        if count > self._free:
+            message = "The gateway holds as many request bodies as it can."
+            raise Refusal(503, message, code="gateway_full", retry_after=1)
+        self._free -= count
+
+    def give_back(self, count: int) -> None:
+        self._free += count
+
+
 def parse_body(raw: bytes) -> tuple[str, dict[str, Any]]:
     """The model's name and the whole body; a 400 that names the fault otherwise."""
     try:

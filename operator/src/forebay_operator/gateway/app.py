@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--api-keys-file", type=pathlib.Path, help="one key a line; without it no key is asked for")
     parser.add_argument("--max-body-bytes", type=int, default=8 << 20)
+    parser.add_argument("--max-held-bytes", type=int, default=128 << 20, help="of bodies of all requests in flight")
     parser.add_argument("--idle-timeout", type=float, default=600.0, help="seconds an endpoint may be silent")
     parser.add_argument("--drain-grace", type=float, default=300.0, help="seconds that running answers have to end")
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
@@ -72,6 +73,7 @@ async def _main(args: argparse.Namespace, source: Fixed | Watched, keys: KeyFile
             keys=lambda: keys.keys if keys else None,
             synced=lambda: source.synced,
             max_body_bytes=args.max_body_bytes,
+            max_held_bytes=args.max_held_bytes,
         )
         work = [*source.work(), *([keys.follow()] if keys else [])]
         await serving.serve((serving.server(gateway), socket), work=work, drain=lambda: gateway.drain(args.drain_grace))

@@ -15,7 +15,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from forebay_operator.endpoints import Route
 from forebay_operator.gateway import errors
-from forebay_operator.gateway.admission import ApiKeys, parse_body
+from forebay_operator.gateway.admission import ApiKeys, Room, parse_body
+from forebay_operator.gateway.body import Body, ClientGoneError, header
 from forebay_operator.gateway.cards import Cards
 from forebay_operator.gateway.errors import Refusal
 from forebay_operator.gateway.proxy import BrokenOffError, Inbound, Proxy
@@ -26,12 +27,6 @@ log = logging.getLogger(__name__)
 
 FORWARDED = ("/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize")
 OPEN = ("/health", "/ready", "/metrics", "/version")  # they need no key
-DISCARDED = 8  # a body of up to this many times the limit is read to its end, so that its sender hears the refusal
-BODY_SECONDS = 120.0
-
-
-class ClientGoneError(Exception):
-    """The client went away before it had sent its request."""
 
 
 class Gateway:
@@ -50,10 +45,11 @@ class Gateway:
         keys: Callable[[], ApiKeys | None],
         synced: Callable[[], bool],
         max_body_bytes: int,
+        max_held_bytes: int,
     ) -> None:
         self._proxy, self._cards, self._telemetry = proxy, cards, telemetry
         self._routes, self._keys, self._synced = routes, keys, synced
-        self._max_body_bytes = max_body_bytes
+        self._max_body_bytes, self._room = max_body_bytes, Room(max_held_bytes)
         self._active = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -99,7 +95,7 @@ class Gateway:
         method, path = scope["method"], scope["path"]
         keys = self._keys()
         if keys is not None and path not in OPEN:
-            keys.check(_header(scope, b"authorization"))
+            keys.check(header(scope, b"authorization"))
         if path in FORWARDED:
             _allow(method, path, "POST, OPTIONS")
             if method == "OPTIONS":
@@ -149,7 +145,13 @@ class Gateway:
         return route
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raw = await _read(scope, receive, self._max_body_bytes)
+        body = Body(scope, receive, self._max_body_bytes, self._room)
+        try:
+            await self._forward_body(scope, await body.read(), receive, send)
+        finally:
+            body.release()
+
+    async def _forward_body(self, scope: Scope, raw: bytes, receive: Receive, send: Send) -> None:
         model, body = parse_body(raw)
         self._route(model)
         inbound = Inbound(
@@ -199,10 +201,6 @@ def _closing(send: Send) -> Send:
     return close
 
 
-def _header(scope: Scope, name: bytes) -> str:
-    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
-
-
 def _allow(method: str, path: str, allow: str) -> None:
     if method not in allow.split(", "):
         raise errors.wrong_method(method, path, allow)
@@ -210,32 +208,6 @@ def _allow(method: str, path: str, allow: str) -> None:
 
 def _options(allow: str) -> Response:
     return Response(status_code=204, headers={"Allow": allow})
-
-
-async def _read(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The request's body. A longer one is read to its end before it is refused, within reason."""
-    too_large = Refusal(413, f"The body is longer than {limit} bytes.", code="request_too_large", close=True)
-    told = int(_header(scope, b"content-length") or 0)
-    if told > limit and (told > DISCARDED * limit or _header(scope, b"expect")):
-        raise too_large
-    body, size, more = bytearray(), 0, True
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientGoneError
-                piece, more = message.get("body", b""), message.get("more_body", False)
-                size += len(piece)
-                if size <= limit:
-                    body += piece
-                elif size > DISCARDED * limit:
-                    raise too_large
-    except TimeoutError:
-        raise Refusal(408, "The request's body did not come in time.", code="request_timeout", close=True) from None
-    if size > limit:
-        raise too_large
-    return bytes(body)
 
 
 async def _until_gone(receive: Receive) -> None:
