@@ -56,8 +56,11 @@ def take_away(shell: Shell, state: State) -> None:
 
 def sweep(state: State) -> None:
     """What a cut-off run was in the middle of. The caller holds the machine's lock, so it is nobody's any more."""
-    left = processes.kill_all(lambda: (p.pid for p in processes.marked() if p.role != processes.DAEMON))
-    if left:
+
+    def commands() -> Iterator[int]:
+        return (p.pid for p in processes.marked() if p.root == str(state.root) and p.role != processes.DAEMON)
+
+    if left := processes.kill_all(commands):
         raise CommandError(f"these processes of an earlier run do not end: {', '.join(map(str, left))}")
     unmount([state.images / "buildah", state.scratch])
     shutil.rmtree(state.scratch, ignore_errors=True)
