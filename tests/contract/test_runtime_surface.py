@@ -156,6 +156,14 @@ def test_connections_are_kept_pipelined_and_closed_by_the_rules(toy: Toy) -> Non
     assert not garbage.endswith(b"(open)")
 
 
+@pytest.fixture
+def own_signals() -> Iterator[None]:
+    """`main` takes SIGTERM for its process, which here is the test's."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
 def last_words(capsys: pytest.CaptureFixture[str]) -> str:
     lines = capsys.readouterr().err.strip().splitlines()
     assert lines[-1].startswith("forebay-runtime: ")
@@ -189,6 +197,7 @@ def test_an_empty_key_in_the_environment_does_not_open_the_server(monkeypatch: p
         parser().parse_args(["serve", "model"])
 
 
+@pytest.mark.usefixtures("own_signals")
 def test_a_taken_port_is_the_last_word(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -196,6 +205,7 @@ def test_a_taken_port_is_the_last_word(capsys: pytest.CaptureFixture[str]) -> No
     assert f"127.0.0.1:{port} can't be listened on" in last_words(capsys)
 
 
+@pytest.mark.usefixtures("own_signals")
 def test_a_model_that_is_not_there_is_the_last_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = str(tmp_path / "none")
     assert main(["serve", model, "--host", "127.0.0.1", "--port", "0"]) == 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.server
 import os
+import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -46,10 +48,13 @@ def hub(tmp_path: Path) -> Iterator[str]:
     thread.join()
 
 
+def environment(hub: str, to: Path, token: str = TOKEN) -> dict[str, str]:
+    return {**os.environ, "HF_ENDPOINT": hub, "HF_TOKEN": token, "HF_HOME": str(to.parent / "home")}
+
+
 def fetch(hub: str, source: str, to: Path, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "HF_ENDPOINT": hub, "HF_TOKEN": token, "HF_HOME": str(to.parent / "home")}
     command = [sys.executable, "-m", "forebay_runtime", "fetch", source, str(to)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environment(hub, to, token), capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("source", ["hf://org/name", "hf://org/name@main"])
@@ -91,3 +96,15 @@ def test_a_repository_without_weights_is_a_failure(hub: str, tmp_path: Path) -> 
     done = fetch(hub, "hf://org/name", tmp_path / "model")
     assert done.returncode == 1
     assert "holds no weights" in done.stderr.splitlines()[-1]
+
+
+def test_sigterm_ends_it_at_once_even_where_signals_have_no_default(tmp_path: Path) -> None:
+    """As process 1 of a container it would ignore a signal without a handler."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hub = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        command = [sys.executable, "-m", "forebay_runtime", "fetch", "hf://org/name", str(tmp_path / "model")]
+        process = subprocess.Popen(command, env=environment(hub, tmp_path / "model"))
+        connection, _ = silent.accept()
+        with connection:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=20) == 128 + signal.SIGTERM
