@@ -110,8 +110,8 @@ class Builder:
     def dependencies(self, source: Path, package: Package, keys: Keys, base: str) -> None:
         secrets = []
         (self.scratch / "pip.conf").write_text(pip_conf(self.pip_settings()))
-        for name, source in (("pip.conf", self.scratch / "pip.conf"), ("ca.crt", CA_BUNDLE)):
-            secrets += ["--secret", f"id={name},src={source}"]
+        for secret, file in (("pip.conf", self.scratch / "pip.conf"), ("ca.crt", CA_BUNDLE)):
+            secrets += ["--secret", f"id={secret},src={file}"]
         options = ("--target", "dependencies", "--build-arg", f"BASE={base}", *secrets)
         name = dependencies(package, keys)
         self.build(source / f"Dockerfile.{package.name}", source, name, *options, seconds=2400)

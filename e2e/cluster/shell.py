@@ -125,12 +125,13 @@ def short(words: Sequence[str], limit: int = 160) -> str:
 
 
 def tail(log: Path, lines: int = 12) -> str:
-    """The last lines that say something."""
+    """The last lines that say something, of the last command in it."""
     try:
         text = log.read_text(errors="replace")[-20000:]
     except OSError:
         return ""
-    said = [line.rstrip() for line in text.splitlines() if line.strip()]
+    _, command, rest = text.rpartition("\n$ ")
+    said = [line.rstrip() for line in rest.splitlines()[1 if command else 0 :] if line.strip()]
     return "\n".join(f"    {line[:300]}" for line in said[-lines:])
 
 
