@@ -121,8 +121,10 @@ def _value(data: mmap.mmap, at: int, kind: int) -> tuple[object, int]:
     if kind in _SCALARS:
         code = f"<{length}{_SCALARS[kind]}"
         return list(struct.unpack_from(code, data, at)), at + struct.calcsize(code)
+    if kind != _STRING:
+        raise KeyError(kind)  # lists of lists are allowed by the format and written by nobody
     values = []
     for _ in range(length):
-        value, at = _value(data, at, kind)
+        value, at = _string(data, at)
         values.append(value)
     return values, at
