@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from starlette.applications import Starlette
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
@@ -52,7 +52,7 @@ class Served:
 class Application:
     """What `make_application` wires, for whoever runs it."""
 
-    asgi: Starlette
+    asgi: FastAPI
     loop: EngineLoop
     admission: Admission
 
@@ -97,10 +97,10 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         Route("/version", lambda _request: _json({"version": served.version})),
         *(Route(path, _not_offered, methods=["GET", "POST"]) for path in sorted(PATHS)),
     ]
-    return Application(_starlette(routes, config.api_key), loop, admission)
+    return Application(_fastapi(routes, config.api_key), loop, admission)
 
 
-def _starlette(routes: list[Route], api_key: str | None) -> Starlette:
+def _fastapi(routes: list[Route], api_key: str | None) -> FastAPI:
     handlers: dict[Any, Any] = {
         RequestError: errors.on_request_error,
         HTTPException: errors.on_http_exception,
@@ -108,9 +108,9 @@ def _starlette(routes: list[Route], api_key: str | None) -> Starlette:
         Exception: errors.on_exception,
     }
     guard = [] if api_key is None else [Middleware(ApiKeyGuard, api_key=api_key)]
-    app = Starlette(routes=routes, exception_handlers=handlers, middleware=guard)
-    app.router.redirect_slashes = False
-    return app
+    return FastAPI(
+        openapi_url=None, routes=routes, exception_handlers=handlers, middleware=guard, redirect_slashes=False
+    )
 
 
 def _load(loop: EngineLoop, admission: Admission) -> Load:

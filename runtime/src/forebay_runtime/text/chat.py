@@ -1,27 +1,24 @@
 """Chat templates: messages to the ids of a prompt. The template may write control tokens, what users say may not.
 
-The environment is the one that transformers renders with (transformers/utils/chat_template_utils.py), without the
-seconds that importing transformers takes; a test holds the two against each other.
+transformers renders, in its sandbox. Only its module of templates is imported: its tokenizers cost seconds at start.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any
 
 import jinja2
-import jinja2.ext
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from transformers.utils.chat_template_utils import render_jinja_template
 
 from forebay_runtime.request import RequestError
 from forebay_runtime.text.errors import TokenizerError
 from forebay_runtime.text.tokenizer import Tokenizer
 
 Message = Mapping[str, Any]
+REFUSALS = (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError, ArithmeticError)
 CUT = "\ufdd0"  # a noncharacter: Unicode keeps it for such inner use. Text may not span two sides of it
 
 
@@ -32,10 +29,13 @@ class ChatTemplate:
         self._tokenizer = tokenizer
         self._control = ControlTokens(tokenizer.control_tokens)
         self._special = {"bos_token": tokenizer.bos_token or "", "eos_token": tokenizer.eos_token or ""}
+        self._template = template
         try:
-            self._template = _environment().from_string(template)
-        except jinja2.TemplateError as e:
+            self._render([{"role": "user", "content": ""}], {})
+        except jinja2.TemplateSyntaxError as e:
             raise TokenizerError(f"the model's chat template does not compile: {e}") from e
+        except REFUSALS:
+            pass  # it compiles, and is right to want more than this
 
     def encode(self, messages: Sequence[Message], variables: Mapping[str, Any] | None = None) -> list[int]:
         """The prompt's ids. RequestError 400 where the template refuses the messages."""
@@ -43,14 +43,17 @@ class ChatTemplate:
 
     def render(self, messages: Sequence[Message], variables: Mapping[str, Any] | None = None) -> str:
         """The prompt's text, with CUT wherever control tokens in the messages were taken apart."""
-        given = {"tools": None, "documents": None, "add_generation_prompt": True, **(variables or {})}
-        safe = self._control.take_apart({**given, "messages": list(messages)})
+        safe = self._control.take_apart(dict(variables or {}))
         try:
-            return self._template.render({**self._special, **safe})
-        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as e:
+            return self._render(self._control.take_apart(list(messages)), safe)
+        except REFUSALS as e:
             raise RequestError(
                 f"This model's chat template refuses the messages: {e}", code="invalid_messages", param="messages"
             ) from e
+
+    def _render(self, messages: list[Message], variables: Mapping[str, Any]) -> str:
+        given = {"add_generation_prompt": True, **self._special, **variables}
+        return str(render_jinja_template([messages], chat_template=self._template, **given)[0][0])
 
 
 class ControlTokens:
@@ -86,42 +89,3 @@ class ControlTokens:
         if not cuts:
             return text
         return CUT.join(text[a:b] for a, b in itertools.pairwise([0, *sorted(cuts), len(text)]))
-
-
-class _GenerationBlock(jinja2.ext.Extension):
-    """{% generation %} marks what the assistant says, for training; here it only shows its body."""
-
-    tags = {"generation"}  # noqa: RUF012
-
-    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node | list[jinja2.nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, jinja2.ext.loopcontrols]
-    )
-    environment.filters["tojson"] = _tojson
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _strftime_now
-    return environment
-
-
-def _raise_exception(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)
-
-
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Jinja's own escapes HTML."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def _strftime_now(pattern: str) -> str:
-    return datetime.now().strftime(pattern)
