@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from forebay_runtime.config import SchedulerConfig, ServerConfig
 from forebay_runtime.engine import Engine
@@ -78,7 +78,7 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
     health = Health(loop, admission, config.stall_budget)
     models = Models(names, max_model_len, int(time.time()))
     tokenization = Tokenization(service, reader)
-    routes = [
+    routes: list[BaseRoute] = [
         Route(
             "/v1/chat/completions", GenerationEndpoint(service, ChatDialect(reader, served.tokenizer)), methods=["POST"]
         ),
@@ -100,7 +100,7 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
     return Application(_fastapi(routes, config.api_key), loop, admission)
 
 
-def _fastapi(routes: list[Route], api_key: str | None) -> FastAPI:
+def _fastapi(routes: list[BaseRoute], api_key: str | None) -> FastAPI:
     handlers: dict[Any, Any] = {
         RequestError: errors.on_request_error,
         HTTPException: errors.on_http_exception,
