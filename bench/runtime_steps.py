@@ -56,6 +56,8 @@ def main() -> None:
     )
     print(f"load                {(clock() - start) * 1e3:9.1f} ms  {loaded.dtype} {args.quantization}")
     runner = Runner(loaded, num_blocks=32 * 64 + 1, block_size=BLOCK_SIZE)
+    for layer in runner.cache.layers:  # memory that was never written costs nothing to read
+        layer.keys.normal_(), layer.values.normal_()
 
     def run(sequences: list[Sequence], computed: int) -> object:
         for s in sequences:
@@ -68,10 +70,8 @@ def main() -> None:
         print(f"prefill {num_tokens:5}       {taken * 1e3:9.1f} ms  {num_tokens / taken:9.0f} tok/s")
     warm = sequence(1, 512, 1024, args.temperature)
     print(f"warm prefix 512     {best(clock, args.times, lambda: run([warm], 496)) * 1e3:9.1f} ms")
-    for batch in (1, 2, 4, 8, 16, 32):
+    for batch in (1, 4, 8, 32):
         many = [sequence(1 + 64 * i, args.context, 1024, args.temperature) for i in range(batch)]
-        for s in many:
-            run([s], 0)
         taken = best(clock, args.times, lambda m=many: run(m, args.context - 1))
         print(f"decode batch {batch:4}   {taken * 1e3:9.1f} ms  {batch / taken:9.0f} tok/s")
 

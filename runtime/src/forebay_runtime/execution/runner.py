@@ -21,7 +21,7 @@ class Runner:
 
     def __init__(self, loaded: LoadedModel, *, num_blocks: int, block_size: int) -> None:
         self._loaded = loaded
-        self._cache = KVCache.allocate(loaded.config, num_blocks, block_size, loaded.dtype, loaded.device)
+        self.cache = KVCache.allocate(loaded.config, num_blocks, block_size, loaded.dtype, loaded.device)
         self._layout = batch_layout(loaded, num_blocks, block_size)
 
     def execute(self, step: Step) -> StepResult:
@@ -37,7 +37,7 @@ class Runner:
             return StepResult(())
         loaded = self._loaded
         batch = make_batch(step, self._layout)
-        logits = loaded.model(batch.model_input, self._cache.layers)
+        logits = loaded.model(batch.model_input, self.cache.layers)
         if logits.dtype != torch.float64:
             logits = logits.float()
         ordered = [step.sequences[i] for i in batch.order]

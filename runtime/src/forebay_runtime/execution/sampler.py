@@ -17,7 +17,6 @@ from forebay_runtime.execution.randomness import uniform
 from forebay_runtime.request import SamplingParams, TokenLogprobs
 
 _LOWEST_LOGPROB = -9999.0  # in place of minus infinity, which JSON doesn't have
-_FIRST_CANDIDATES = 512  # how many of the best tokens are sorted before a whole row is
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +35,19 @@ def sample(logits: Tensor, rows: Sequence[SamplingRow]) -> list[int]:
     for i, row in enumerate(rows):
         adjust(logits[i], row)
     drawn = [i for i, row in enumerate(rows) if row.params.temperature > 0]
-    tokens: list[int] = logits.argmax(dim=-1).tolist()
+    tokens = first_of_largest(logits) if len(drawn) < len(rows) else [0] * len(rows)
     if drawn:
         picked = logits if len(drawn) == len(rows) else logits[drawn]
         for i, token in zip(drawn, draw(picked, [rows[i] for i in drawn]), strict=True):
             tokens[i] = token
+    return tokens
+
+
+def first_of_largest(logits: Tensor) -> list[int]:
+    """Per row the lowest token id among those of the largest logit."""
+    # numpy's search is vectorized, torch's on the CPU is ten times slower; both return the first
+    best = logits.numpy().argmax(axis=-1) if logits.device.type == "cpu" else logits.argmax(dim=-1)
+    tokens: list[int] = best.tolist()
     return tokens
 
 
@@ -69,54 +76,47 @@ def _ids(ids: Sequence[int] | set[int], like: Tensor) -> Tensor:
 def draw(logits: Tensor, rows: Sequence[SamplingRow]) -> list[int]:
     """One uniform number per row, through the inverse of the cumulated probabilities in the vocabulary's order."""
     device = logits.device
-    temperatures = torch.tensor([row.params.temperature for row in rows], dtype=torch.float64, device=device)
-    scaled = logits.double() / temperatures.clamp_min(1e-6).unsqueeze(1)
-    scaled -= scaled.amax(dim=-1, keepdim=True)
+    temperatures = torch.tensor([row.params.temperature for row in rows], dtype=logits.dtype, device=device)
+    scaled = (logits - logits.amax(dim=-1, keepdim=True)).div_(temperatures.clamp_min_(1e-6).unsqueeze(1))
     weights = scaled.exp_()
     for i, row in enumerate(rows):
         truncate(weights[i], row.params)
-    cumulated = weights.cumsum(dim=-1)
+    cumulated = weights.cumsum(dim=-1, dtype=torch.float64)
+    totals = cumulated[:, -1]
     u = torch.tensor(
         [uniform(row.params.seed, row.output_position) for row in rows], dtype=torch.float64, device=device
     )
-    targets = (u * cumulated[:, -1]).unsqueeze(1)
-    tokens = torch.searchsorted(cumulated, targets, right=True).squeeze(1)
-    return list(tokens.clamp_max(_last_possible(weights)).tolist())
-
-
-def _last_possible(weights: Tensor) -> Tensor:
-    """Of each row the last token of positive weight: where rounding may not lead beyond."""
-    positive = (weights > 0).to(torch.uint8)
-    return weights.shape[-1] - 1 - positive.flip(-1).argmax(dim=-1)
+    # below the total even after rounding, so that a token of positive weight is found
+    targets = torch.minimum(u * totals, torch.nextafter(totals, torch.zeros_like(totals)))
+    tokens: list[int] = torch.searchsorted(cumulated, targets.unsqueeze(1), right=True).squeeze(1).tolist()
+    return tokens
 
 
 def truncate(weights: Tensor, params: SamplingParams) -> None:
-    """Sets the weights (V) of tokens outside top_k, top_p and min_p to 0, in place. The best token always stays.
+    """Sets the weights (V) of tokens outside top_k, top_p and min_p to 0, in place. The best token, of weight 1, stays.
 
-    min_p is relative to the best token, whose weight is 1. Of equal weights at the border all stay.
+    Of equal weights at the border all stay.
     """
-    vocab_size = weights.shape[-1]
-    top_k = params.top_k if 0 < params.top_k < vocab_size else vocab_size
-    if params.top_p < 1.0 or top_k < vocab_size:
+    top_k = params.top_k if 0 < params.top_k < weights.shape[-1] else None
+    if params.top_p < 1.0 or top_k is not None:
         weights.masked_fill_(weights < _threshold(weights, top_k, params.top_p), 0)
     if params.min_p > 0:
-        weights.masked_fill_(weights < params.min_p * weights.amax(), 0)
+        weights.masked_fill_(weights < params.min_p, 0)
 
 
-def _threshold(weights: Tensor, top_k: int, top_p: float) -> Tensor:
+def _threshold(weights: Tensor, top_k: int | None, top_p: float) -> Tensor:
     """The smallest weight that stays: the least of the k best, and of the fewest best that make up `top_p` of those."""
-    for candidates in (min(_FIRST_CANDIDATES, top_k), top_k):
-        best = torch.topk(weights, candidates).values
-        if top_p >= 1.0:
-            if candidates == top_k:
-                return best[-1]
-            continue
-        total = best.sum() if candidates == top_k else weights.sum()
-        before = best.cumsum(0) - best
-        needed = int((before < top_p * total).sum())
-        if candidates == top_k or (needed < candidates and top_k == weights.shape[-1]):
-            return best[max(needed, 1) - 1]
-    raise AssertionError("the last round returns")
+    if top_k is not None:
+        best = torch.topk(weights, top_k).values
+        total = best.sum(dtype=torch.float64)
+    else:
+        # what is left out here weighs no more than 1 - top_p in all, and the best token alone weighs 1
+        best = weights[weights > (1 - top_p) / weights.shape[-1]].sort(descending=True).values
+        total = weights.sum(dtype=torch.float64)
+    if top_p >= 1.0:
+        return best[-1]
+    cumulated = best.cumsum(0, dtype=torch.float64)
+    return best[(cumulated < top_p * total).sum().clamp_max(len(best) - 1)]
 
 
 def logprobs(logits: Tensor, tokens: Sequence[int], num_top: int) -> list[TokenLogprobs]:

@@ -27,7 +27,7 @@ class Attention:
     def __call__(
         self, x: Tensor, rotation: Tensor, slot_mapping: Tensor, groups: Sequence[AttentionGroup], cache: LayerCache
     ) -> Tensor:
-        qkv = self.qkv(x).view(x.shape[0], -1, self.config.head_dim)
+        qkv = self.qkv(x).contiguous().view(x.shape[0], -1, self.config.head_dim)
         query, key, value = self._rotated(qkv, rotation)
         write_kv(cache, key, value, slot_mapping)
         window, softcap = self.layer.sliding_window, self.config.attention_softcap

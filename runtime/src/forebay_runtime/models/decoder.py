@@ -61,7 +61,7 @@ class Decoder:
         rotations = {rope: table[step.positions].unsqueeze(1) for rope, table in self.rotations.items()}
         for layer, cache in zip(self.layers, caches, strict=True):
             x = layer(x, step, rotations[layer.attention.layer.rope], cache)
-        logits = self.head(self.norm(x[step.logits_rows]))
+        logits = self.head(self.norm(x[step.logits_rows])).contiguous()
         softcap = self.config.final_softcap
         return logits if softcap is None else logits.div_(softcap).tanh_().mul_(softcap)
 

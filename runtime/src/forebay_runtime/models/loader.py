@@ -12,7 +12,7 @@ import torch
 from forebay_runtime.config import ModelOptions
 from forebay_runtime.gguf_file import GgufError, find_gguf, read_gguf
 from forebay_runtime.kernels.int8_linear import int8_linear
-from forebay_runtime.kernels.linear import Linear, dense_linear
+from forebay_runtime.kernels.linear import Linear, dense_linear, needs_widening
 from forebay_runtime.models.decoder import Decoder, read_layer, rotation_table
 from forebay_runtime.models.errors import BrokenWeights, ContextTooLong, DeviceNotFound, WeightsNotFound
 from forebay_runtime.models.gguf_config import from_gguf
@@ -23,7 +23,6 @@ from forebay_runtime.models.quantization.int8 import quantize_per_channel
 from forebay_runtime.models.weights import GgufSource, SafetensorsSource, WeightSource, safetensors_files
 
 _DTYPES = {
-    "auto": torch.bfloat16,
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
     "float32": torch.float32,
@@ -64,7 +63,7 @@ def load(options: ModelOptions) -> LoadedModel:
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     config, source, eos_token_ids = _open(Path(options.path))
-    dtype = _DTYPES[options.dtype]
+    dtype = _dtype(options.dtype, device)
     return build(config, source, options, dtype, device, eos_token_ids)
 
 
@@ -136,6 +135,13 @@ def _read_decoder(
             rope: rotation_table(rope, config.head_dim, max_model_len, complex_type).to(device) for rope in ropes
         },
     )
+
+
+def _dtype(asked: str, device: torch.device) -> torch.dtype:
+    """auto: bfloat16, but float32 on a CPU that has no bfloat16 arithmetic."""
+    if asked != "auto":
+        return _DTYPES[asked]
+    return torch.float32 if needs_widening(torch.bfloat16, device) else torch.bfloat16
 
 
 def _device(asked: str) -> torch.device:
