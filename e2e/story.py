@@ -128,7 +128,7 @@ class Served:
         return Load(self.url, self.model, list(clients))
 
     # ------------------------------------------------------------ waiting
-    def becomes_ready(self, seconds: float = 120) -> Object:
+    def becomes_ready(self, seconds: float = 150) -> Object:
         """Its present generation serves at its wanted replicas."""
         look = lambda: self.now() if self.condition("Ready").get("status") == "True" else None  # noqa: E731
         return self.kube.until(look, path_of(ISVC, self.namespace), seconds, f"{self.name} is Ready: {self.says()}")
@@ -187,6 +187,8 @@ class Story:
         return "\n".join(f"$ kubectl {' '.join(a)}\n{self.kube.kubectl(*a).text[-6000:]}" for a in looks)
 
     def end(self) -> None:
-        """Takes everything away and waits until it is gone, so that the next story has the machine to itself."""
+        """Takes everything away and waits until no pod is left, so that the next story has the machine to itself."""
         self.kube.kubectl("delete", "isvc", "--all", "-n", self.namespace, "--timeout=30s", timeout=40)
-        self.kube.kubectl("delete", "namespace", self.namespace, "--timeout=60s", timeout=70)
+        self.kube.kubectl("delete", "namespace", self.namespace, "--wait=false")
+        pods = path_of(PODS, self.namespace)
+        self.kube.until(lambda: not self.kube.items(pods), pods, 60, f"the pods of {self.namespace} end")

@@ -22,7 +22,9 @@ def test_the_api_server_takes_every_manifest_and_warns_of_none(story: Story) -> 
         "apply", "-n", story.namespace, "--dry-run=server", "-f", "-", stdin=rendered(story.namespace)
     )
     assert done.rc == 0, done.text
-    assert "Warning" not in done.err, done.err
+    # What helm has installed carries no annotation of kubectl's; that is no fault of the manifest.
+    warnings = [line for line in done.err.splitlines() if "last-applied-configuration" not in line]
+    assert not warnings, warnings
 
 
 def test_what_is_installed_is_whole(kube: Kube) -> None:

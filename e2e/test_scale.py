@@ -40,5 +40,5 @@ def test_it_scales_by_hand_where_it_does_not_scale_itself(story: Story) -> None:
     story.kube.must("scale", "isvc", served.name, "-n", story.namespace, "--replicas=3")
     look = lambda: len(served.pods()) == 3 or None  # noqa: E731
     story.kube.until(look, path_of("v1/pods", story.namespace), 30, "three pods")
-    counted = lambda: served.now()["status"].get("replicas") == 3 or None  # noqa: E731
+    counted = lambda: served.now().get("status", {}).get("replicas") == 3 or None  # noqa: E731
     story.kube.until(counted, path_of(ISVC, story.namespace), 30, "status.replicas follows")
