@@ -61,8 +61,9 @@ def decide(names: Sequence[str], root: str, key: str, seen: Seen) -> Decision:
 
 
 def foreign(seen: Seen, root: str) -> str:
-    """The state folder of another cluster that runs on this machine; empty without one."""
-    return next((p.root for p in seen.processes if p.role == processes.DAEMON and p.root != root), "")
+    """The state folder of another cluster that has the machine's one place for it, the network namespace; or empty."""
+    others = (process for process in seen.processes if process.is_daemon and process.root != root)
+    return next((process.root for process in others if process.namespace == seen.namespace), "")
 
 
 def look(state: State) -> Seen:

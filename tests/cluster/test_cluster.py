@@ -48,5 +48,6 @@ def test_decision(found: Seen, decision: Decision) -> None:
 
 
 def test_a_cluster_of_another_state_folder_is_noticed() -> None:
-    assert foreign(seen(*ALL, daemon("etcd", root="/other")), ROOT) == "/other"
+    assert foreign(seen(daemon("etcd", root="/other")), ROOT) == "/other"
+    assert foreign(seen(daemon("etcd", root="/other", namespace=9)), ROOT) == ""
     assert foreign(seen(*ALL), ROOT) == ""
