@@ -1,6 +1,7 @@
 """Chat templates: messages to the ids of a prompt. The template may write control tokens, what users say may not.
 
-transformers renders, in its sandbox. Only its module of templates is imported: its tokenizers cost seconds at start.
+transformers renders, in its sandbox. Only its module of templates is imported, and only with the first template:
+even that takes seconds, which at start pass beside the loading of the weights.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
-from transformers.utils.chat_template_utils import render_jinja_template
 
 from forebay_runtime.request import RequestError
 from forebay_runtime.text.errors import TokenizerError
@@ -26,6 +26,9 @@ class ChatTemplate:
     """Renders one model's template. TokenizerError if the template does not compile."""
 
     def __init__(self, template: str, tokenizer: Tokenizer) -> None:
+        from transformers.utils.chat_template_utils import render_jinja_template
+
+        self._render_template = render_jinja_template
         self._tokenizer = tokenizer
         self._control = ControlTokens(tokenizer.control_tokens)
         self._special = {"bos_token": tokenizer.bos_token or "", "eos_token": tokenizer.eos_token or ""}
@@ -53,7 +56,7 @@ class ChatTemplate:
 
     def _render(self, messages: list[Message], variables: Mapping[str, Any]) -> str:
         given = {"add_generation_prompt": True, **self._special, **variables}
-        return str(render_jinja_template([messages], chat_template=self._template, **given)[0][0])
+        return str(self._render_template([messages], chat_template=self._template, **given)[0][0])
 
 
 class ControlTokens:
