@@ -54,7 +54,9 @@ class OneDnnInt8Linear:
             torch.float32, "none", [], "",
         )  # fmt: skip
         out.mul_(row_scale)
-        return out if self._bias is None else out.add_(self._bias)
+        if self._bias is not None:
+            out.add_(self._bias)
+        return out
 
 
 def _row_scale(x: Tensor) -> Tensor:

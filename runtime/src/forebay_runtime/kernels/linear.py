@@ -59,12 +59,10 @@ class WidenedLinear(DenseLinear):
         if self.weight.numel() <= 2 * self._SLICE:
             return self._slice(rounded, self.weight, self.bias)
         rows = max(1, self._SLICE // self.weight.shape[1])
-        biases = self.bias.split(rows) if self.bias is not None else [None] * -(-len(self.weight) // rows)
         out = x.new_empty(x.shape[0], self.weight.shape[0])
-        at = 0
-        for weight, bias in zip(self.weight.split(rows), biases, strict=True):
-            out[:, at : at + len(weight)] = self._slice(rounded, weight, bias)
-            at += len(weight)
+        for at in range(0, self.weight.shape[0], rows):
+            some = slice(at, at + rows)
+            out[:, some] = self._slice(rounded, self.weight[some], None if self.bias is None else self.bias[some])
         return out
 
     def _slice(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

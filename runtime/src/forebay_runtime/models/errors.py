@@ -28,4 +28,4 @@ class DeviceNotFound(ModelError):
 
 
 class ContextTooLong(ModelError):
-    """The context asked for is longer than the model's own, or than the memory for its KV cache."""
+    """The context asked for is longer than the model's own."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from forebay_runtime.kernels.activation import gated
-from forebay_runtime.kernels.linear import Linear
+from forebay_runtime.kernels.linear import DenseLinear, Linear
 from forebay_runtime.kernels.norm import rms_norm
 from forebay_runtime.kernels.rotary import interleave
 from forebay_runtime.models.errors import BrokenWeights
@@ -54,15 +54,27 @@ class LayerReader:
     ) -> None:
         self._config, self._source, self._pack = config, source, pack
         self._activations, self._device = activations, device
+        self.num_parameters = 0  # of what was read so far
+        self.weight_bytes = 0  # of the embedding and of the linear layers made so far
 
-    def tensor(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        tensor = self._source.get(name)
+    def tensor(self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
+        tensor = self._source.get(name, dtype)
+        self.num_parameters += tensor.numel()
         if tuple(tensor.shape) != shape:
             raise BrokenWeights(f"{name} has shape {tuple(tensor.shape)}, but the config makes it {shape}")
         return tensor
 
+    @property
+    def complex_type(self) -> torch.dtype:
+        return torch.complex128 if self._activations == torch.float64 else torch.complex64
+
+    def embedding(self, name: str, dtype: torch.dtype) -> Tensor:
+        table = self.tensor(name, (self._config.vocab_size, self._config.hidden_size), dtype).to(self._device)
+        self.weight_bytes += table.nbytes
+        return table
+
     def norm(self, name: str, size: int, *, rotary: bool = False, factor: float = 1.0) -> RMSNorm:
-        weight = self.tensor(f"{name}.weight", (size,)).float() + self._config.norm_offset
+        weight = self.tensor(f"{name}.weight", (size,)) + self._config.norm_offset
         if rotary:
             weight = interleave(weight, size)
         weight = (weight.double() * factor).to(self._device, self._activations)
@@ -73,8 +85,20 @@ class LayerReader:
         pairs = list(zip(names, sizes, strict=True))
         weight = torch.cat([self._rows(f"{name}.weight", (size, in_size)) for name, size in pairs])
         if not any(f"{name}.bias" in self._source for name, _ in pairs):
-            return self._pack(weight, None)
-        return self._pack(weight, torch.cat([self._bias(name, size) for name, size in pairs]))
+            return self._packed(weight, None)
+        return self._packed(weight, torch.cat([self._bias(name, size) for name, size in pairs]))
+
+    def tied_head(self, embedding: Tensor) -> Linear:
+        """The embedding as LM head: the same memory, unless linear layers are held in another form."""
+        head = self._pack(embedding, None)
+        if not isinstance(head, DenseLinear):
+            self.weight_bytes += head.nbytes
+        return head
+
+    def _packed(self, weight: Tensor, bias: Tensor | None) -> Linear:
+        linear = self._pack(weight, bias)
+        self.weight_bytes += linear.nbytes
+        return linear
 
     def _bias(self, name: str, size: int) -> Tensor:
         name = f"{name}.bias"

@@ -17,6 +17,7 @@ from forebay_runtime.gguf_file import GgufFile, GgufTensor
 from forebay_runtime.models.errors import BrokenWeights, UnsupportedTensorType, WeightsNotFound
 from forebay_runtime.models.quantization.gguf import BLOCK_TYPES, OTHER_TYPES
 
+_SLICE = 1 << 18  # values; a multiple of every block's
 INDEX = "model.safetensors.index.json"
 
 
@@ -27,8 +28,8 @@ class WeightSource(Protocol):
 
     def __contains__(self, name: str) -> bool: ...
 
-    def get(self, name: str) -> Tensor:
-        """BrokenWeights where there is none of this name."""
+    def get(self, name: str, dtype: torch.dtype) -> Tensor:
+        """BrokenWeights where there is none of this name, or its data can't be read."""
         ...
 
 
@@ -45,13 +46,13 @@ class SafetensorsSource:
     def __contains__(self, name: str) -> bool:
         return name in self._by_name
 
-    def get(self, name: str) -> Tensor:
+    def get(self, name: str, dtype: torch.dtype) -> Tensor:
         if name not in self._by_name:
             raise BrokenWeights(f"{self._directory} lacks the tensor {name}")
         tensor: Tensor = self._by_name[name].get_tensor(name)
         if not tensor.is_floating_point():
             raise UnsupportedTensorType(f"{self._directory}: {name} has type {tensor.dtype}, which is not supported")
-        return tensor
+        return tensor.to(dtype)
 
 
 def safetensors_files(directory: Path) -> list[Path]:
@@ -114,7 +115,7 @@ def gguf_name(name: str, *, sandwich_norms: bool) -> str:
 
 
 class GgufSource:
-    """A GGUF file; tensors are dequantized to float32 when they are asked for."""
+    """A GGUF file; tensors are dequantized when they are asked for."""
 
     def __init__(self, file: GgufFile) -> None:
         architecture = file.metadata.get("general.architecture")
@@ -134,21 +135,26 @@ class GgufSource:
     def __contains__(self, name: str) -> bool:
         return gguf_name(name, sandwich_norms=self._sandwich_norms) in self._tensors
 
-    def get(self, name: str) -> Tensor:
-        return self._dequantized(gguf_name(name, sandwich_norms=self._sandwich_norms))
+    def get(self, name: str, dtype: torch.dtype) -> Tensor:
+        return self._dequantized(gguf_name(name, sandwich_norms=self._sandwich_norms), dtype)
 
     def rope_divisors(self) -> tuple[float, ...] | None:
         """What Llama 3's rotary frequencies are divided by, where the file says so."""
         name = "rope_freqs.weight"
-        return tuple(self._dequantized(name).tolist()) if name in self._tensors else None
+        return tuple(self._dequantized(name, torch.float32).tolist()) if name in self._tensors else None
 
-    def _dequantized(self, stored: str) -> Tensor:
+    def _dequantized(self, stored: str, dtype: torch.dtype) -> Tensor:
         if stored not in self._tensors:
             raise BrokenWeights(f"{self._path} lacks the tensor {stored}")
         tensor = self._tensors[stored]
         kind = BLOCK_TYPES[tensor.type]
         raw = torch.frombuffer(self._data, dtype=torch.uint8, count=_num_bytes(tensor), offset=tensor.offset)
-        return kind.dequantize(raw.view(-1, kind.bytes_per_block)).view(tuple(reversed(tensor.shape)))
+        out = torch.empty(prod(tensor.shape), dtype=dtype)
+        # a slice at a time: it stays in the processor's cache, and the file's pages are read once
+        bytes_per_slice = _SLICE // kind.values_per_block * kind.bytes_per_block
+        for values, blocks in zip(torch.split(out, _SLICE), torch.split(raw, bytes_per_slice), strict=True):
+            values.copy_(kind.dequantize(blocks.view(-1, kind.bytes_per_block)).view(-1))
+        return out.view(tuple(reversed(tensor.shape)))
 
 
 def _refuse_unsupported(path: Path, tensor: GgufTensor) -> None:
