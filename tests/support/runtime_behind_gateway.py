@@ -1,7 +1,8 @@
 """`python runtime_behind_gateway.py MODEL NAME PORT [--api-key KEY]`: a runtime, and a gateway at PORT in front of it.
 
 For suites that start their own server. The gateway begins to listen when the runtime is ready, so that its first answer
-holds for both. SIGTERM goes to the gateway first, and to the runtime once the gateway has let its streams end.
+holds for both. SIGTERM goes to the gateway first, and to the runtime once the gateway has let its streams end; the exit
+status is 0 if theirs are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ import time
 import urllib.request
 
 BIN = pathlib.Path(sys.executable).parent
-READY_SECONDS = 120
+READY_SECONDS = 170
+
+
+class ToldToEnd(Exception):
+    """SIGTERM came."""
 
 
 def main() -> int:
@@ -28,47 +33,56 @@ def main() -> int:
     parser.add_argument("port", type=int)
     parser.add_argument("--api-key")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with contextlib.ExitStack() as stack:
-        port = free_port()
-        serve = ["forebay-runtime", "serve", args.model, "--served-model-name", args.name, "--port", str(port)]
-        runtime = started(stack, *serve)
-        wait_until_ready(runtime, port)
-        front = ["forebay", "gateway", "--host", "127.0.0.1", "--port", str(args.port)]
-        front += ["--upstream", f"{args.name}=http://127.0.0.1:{port}"]
-        if args.api_key:
-            front += ["--api-keys-file", key_file(stack, args.api_key)]
-        gateway = started(stack, *front)
-        while gateway.poll() is None and runtime.poll() is None:
+    signal.signal(signal.SIGTERM, told_to_end)
+    processes: list[subprocess.Popen[bytes]] = []
+    fault = 1
+    with tempfile.TemporaryDirectory() as directory, contextlib.suppress(ToldToEnd):
+        fault = serve(args, pathlib.Path(directory), processes)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    codes = [ended(process) for process in reversed(processes)]
+    return max(codes) if len(processes) == 2 and not fault else 1
+
+
+def told_to_end(*_: object) -> None:
+    raise ToldToEnd
+
+
+def serve(args: argparse.Namespace, directory: pathlib.Path, processes: list[subprocess.Popen[bytes]]) -> int:
+    """Serves until SIGTERM, or until one of the two ends by itself."""
+    port = free_port()
+    options = ["--served-model-name", args.name, "--host", "127.0.0.1", "--port", str(port)]
+    processes.append(started("forebay-runtime", "serve", args.model, *options))
+    if not ready(processes[0], port):
+        return 1
+    options = ["--host", "127.0.0.1", "--port", str(args.port), "--upstream", f"{args.name}=http://127.0.0.1:{port}"]
+    if args.api_key:
+        keys = directory / "keys"
+        keys.write_text(args.api_key + "\n")
+        options += ["--api-keys-file", str(keys)]
+    processes.append(started("forebay", "gateway", *options))
+    with contextlib.suppress(ToldToEnd):
+        while all(process.poll() is None for process in processes):
             time.sleep(0.2)
         return 1
+    return 0
 
 
-def started(stack: contextlib.ExitStack, program: str, *arguments: str) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([str(BIN / program), *arguments])
-    stack.callback(ended, process)
-    return process
+def started(program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([str(BIN / program), *arguments])
 
 
-def ended(process: subprocess.Popen[bytes]) -> None:
+def ended(process: subprocess.Popen[bytes]) -> int:
     process.terminate()
-    if code := process.wait():
-        sys.exit(code)
+    return abs(process.wait())
 
 
-def wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
+def ready(process: subprocess.Popen[bytes], port: int) -> bool:
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5):
-            return
+            return True
         time.sleep(0.1)
-    sys.exit("the runtime did not become ready")
-
-
-def key_file(stack: contextlib.ExitStack, key: str) -> str:
-    file = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory())) / "keys"
-    file.write_text(key + "\n")
-    return str(file)
+    return False
 
 
 def free_port() -> int:
