@@ -118,7 +118,7 @@ def test_missing_path_is_refused(tmp_path: Path) -> None:
 
 def test_other_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(b"x")
-    with pytest.raises(WeightsNotFound, match="neither a directory nor a .gguf file"):
+    with pytest.raises(WeightsNotFound, match=r"neither a directory nor a \.gguf file"):
         load(ModelOptions(str(tmp_path / "model.bin"), device="cpu"))
 
 
@@ -172,7 +172,7 @@ def test_gguf_with_experts_is_refused(tmp_path: Path) -> None:
 
 def test_gguf_that_lacks_a_number_is_refused(tmp_path: Path) -> None:
     path = write_gguf_file(tmp_path / "model.gguf", embedding_length=16)
-    with pytest.raises(BrokenWeights, match="lacks llama.attention.head_count"):
+    with pytest.raises(BrokenWeights, match=r"lacks llama\.attention\.head_count"):
         load(ModelOptions(str(path), device="cpu"))
 
 

@@ -17,7 +17,8 @@ def random_blocks(kind: BlockType, count: int = 64) -> np.ndarray:
     draw = np.random.default_rng(0)
     if kind.name in ("F32", "F16", "BF16"):
         values = draw.standard_normal((count, 1)).astype(np.float32)
-        return gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind.name]).view(np.uint8)
+        quantized: np.ndarray = gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind.name])
+        return quantized.view(np.uint8)
     blocks = draw.integers(0, 256, (count, kind.bytes_per_block), dtype=np.uint8)
     for at in HALVES[kind.name]:
         blocks[:, at : at + 2] = draw.standard_normal((count, 1)).astype(np.float16).view(np.uint8)
