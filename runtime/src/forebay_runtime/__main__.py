@@ -116,7 +116,7 @@ def _run(model: ModelOptions, options: SchedulerOptions, config: ServerConfig, b
     with bind(config.host, config.port) as listener:
         served = build(model, options)
         log.info(
-            "%s is loaded after %.1f s, quantization %s: context %d, %d KV blocks of %d, %d sequences, %d tokens a step",
+            "%s loaded after %.1f s, quantization %s: context %d, %d KV blocks of %d, %d sequences, %d tokens a step",
             *(config.served_names[0], time.monotonic() - began, served.quantization, served.scheduler.max_model_len),
             *(served.scheduler.num_blocks, served.scheduler.block_size, served.scheduler.max_num_seqs),
             served.scheduler.max_num_batched_tokens,
