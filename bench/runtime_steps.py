@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -66,13 +67,13 @@ def main() -> None:
 
     for num_tokens in (128, 512):
         one = sequence(1, num_tokens, 1024, args.temperature)
-        taken = best(clock, args.times, lambda s=one: run([s], 0))
+        taken = best(clock, args.times, partial(run, [one], 0))
         print(f"prefill {num_tokens:5}       {taken * 1e3:9.1f} ms  {num_tokens / taken:9.0f} tok/s")
     warm = sequence(1, 512, 1024, args.temperature)
-    print(f"warm prefix 512     {best(clock, args.times, lambda: run([warm], 496)) * 1e3:9.1f} ms")
+    print(f"warm prefix 512     {best(clock, args.times, partial(run, [warm], 496)) * 1e3:9.1f} ms")
     for batch in (1, 4, 8, 32):
         many = [sequence(1 + 64 * i, args.context, 1024, args.temperature) for i in range(batch)]
-        taken = best(clock, args.times, lambda m=many: run(m, args.context - 1))
+        taken = best(clock, args.times, partial(run, many, args.context - 1))
         print(f"decode batch {batch:4}   {taken * 1e3:9.1f} ms  {batch / taken:9.0f} tok/s")
 
 

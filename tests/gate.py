@@ -27,6 +27,12 @@ THEMES = (
     "sse,stop,usage,utf8,context,discovery,auth,http,validation,sampling,logprobs,"
     "metrics,concurrency,prefixcache,overload,disconnect,shutdown"
 )
+# What the suite may not find missing. Left out: structured output, tools, embeddings, responses, which are refused by name.
+OFFERED = (
+    "auth,batch_prompts,cached_tokens,chat,completions,context_length,echo,frequency_penalty,ignore_eos,include_stop,"
+    "launch,logit_bias,logprobs_chat,logprobs_completions,long_answers,metrics,metrics_histograms,metrics_running,"
+    "metrics_tokens,min_p,min_tokens,model_retrieve,n,prefix_cache,presence_penalty,repetition_penalty,tokenizer,top_k"
+)
 
 
 class StageError(Exception):
@@ -130,11 +136,11 @@ def suite(name: str) -> pathlib.Path:
 
 
 def http_cases(url: str, launcher: str) -> None:
-    common = ["-q", "--policy", "strict", "--tie-eps", "0.05", "--require", "all", "--themes", THEMES]
-    gaps = ["--gaps", str(ROOT / "tests/http-gaps.txt")]
+    common = ["-q", "--policy", "strict", "--tie-eps", "0.05", "--require", OFFERED, "--themes", THEMES]
+    common += ["-p", "no:asyncio"]
     server = ["--server-cmd", launcher, "--server-cmd-auth", launcher + " --api-key {api_key}"]
     where = ["--base-url", url, "--model", MODEL]
-    sh(BIN / "python", "-m", "pytest", "cases", *where, *common, *gaps, *server, cwd=suite("http"), minutes=20)
+    sh(BIN / "python", "-m", "pytest", "cases", *where, *common, *server, cwd=suite("http"), minutes=20)
 
 
 def runtime(port: int) -> list[str | pathlib.Path]:
@@ -181,7 +187,7 @@ def operator_suite() -> None:
     tools = pathlib.Path(os.environ.get("FOREBAY_STATE", "/var/lib/forebay")) / "bin"
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
     env = {"KUBECONFIG": kubeconfig(), "PATH": path, "FOREBAY_CHECKOUT": str(ROOT)}
-    sh(BIN / "python", "-m", "pytest", "cases", "-q", *good, cwd=where, minutes=45, **env)
+    sh(BIN / "python", "-m", "pytest", "cases", "-q", "-p", "no:asyncio", *good, cwd=where, minutes=45, **env)
 
 
 CHECK = [Stage("format", format_), Stage("lint", lint), Stage("types", types), Stage("layers", layers)]
