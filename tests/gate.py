@@ -27,7 +27,7 @@ THEMES = (
     "sse,stop,usage,utf8,context,discovery,auth,http,validation,sampling,logprobs,"
     "metrics,concurrency,prefixcache,overload,disconnect,shutdown"
 )
-# What the suite may not find missing. Left out: structured output, tools, embeddings, responses, which are refused by name.
+# What the suite may not find missing. Left out: structured output, tools, embeddings, responses: refused by name.
 OFFERED = (
     "auth,batch_prompts,cached_tokens,chat,completions,context_length,echo,frequency_penalty,ignore_eos,include_stop,"
     "launch,logit_bias,logprobs_chat,logprobs_completions,long_answers,metrics,metrics_histograms,metrics_running,"
