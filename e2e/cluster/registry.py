@@ -126,6 +126,17 @@ def outdated(references: Collection[str], keep: Collection[str], registry: str) 
     return tuple(sorted(name for name in references if name.startswith(prefixes) and name not in keep))
 
 
+def unnamed(listed: str, old: Collection[str]) -> tuple[str, ...]:
+    """What containerd is to forget so that `old` tags go: them, and the names by digest that would hold their layers.
+
+    `listed`: its list of images. Names by digest of which no tag is left, from whatever time, go as well.
+    """
+    rows = [(words[0], words[2]) for words in map(str.split, listed.splitlines()[1:]) if len(words) > 2]
+    by_digest = {name for name, _ in rows if name.startswith("sha256:") or "@sha256:" in name}
+    alive = {digest for name, digest in rows if name not in by_digest and name not in old}
+    return tuple(name for name, digest in rows if name in old or (name in by_digest and digest not in alive))
+
+
 def prune(shell: Shell, state: State, target: Target, need: Wanted, say: Callable[[str], None]) -> None:
     """Forgets old tags in the registry and in containerd, then the blobs that only they had."""
     keep = {reference(target, item.repository, item.tag) for item in pushes(need)}
@@ -141,5 +152,6 @@ def prune(shell: Shell, state: State, target: Target, need: Wanted, say: Callabl
             shutil.rmtree(tags[name])
         collect = (state.bin / "registry", "garbage-collect", "--delete-untagged", state.cluster / "registry.yaml")
         shell.run(*collect, seconds=300)
-    if old := outdated(pulled(shell, state), keep, target.registry):
-        shell.run(*ctr(state), "images", "remove", *old, seconds=60)
+    listed = shell.read(*ctr(state), "images", "list", seconds=30)
+    if gone := unnamed(listed, outdated(pulled(shell, state), keep, target.registry)):
+        shell.run(*ctr(state), "images", "remove", "--sync", *gone, seconds=120)

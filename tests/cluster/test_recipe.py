@@ -11,7 +11,7 @@ import pytest
 from e2e.cluster import binaries, components, pause, settings
 from e2e.cluster.binaries import PROGRAMS, Program, stale
 from e2e.cluster.images import pip_conf
-from e2e.cluster.registry import in_use, outdated, unpulled
+from e2e.cluster.registry import in_use, outdated, unnamed, unpulled
 from e2e.cluster.shell import CommandError
 from e2e.cluster.state import OWN_REGISTRY, SetupError, State, target_of
 from e2e.cluster.tools import FILES, missing_packages
@@ -118,6 +118,18 @@ def test_images_of_pods_and_of_this_checkout_are_kept() -> None:
 def test_only_what_a_build_can_use_of_pips_settings_goes_in() -> None:
     text = pip_conf({"index-url": "https://index.example/simple", "find-links": "/opt/wheels", "cert": "/etc/x.crt"})
     assert text.splitlines() == ["[global]", "cert = /run/secrets/ca.crt", "index-url = https://index.example/simple"]
+
+
+def test_containerd_forgets_an_old_image_by_all_its_names() -> None:
+    rows = [
+        ("r/a:new", "sha256:2"),
+        ("r/a:old", "sha256:1"),
+        ("r/a@sha256:1", "sha256:1"),
+        ("r/a@sha256:2", "sha256:2"),
+    ]
+    rows += [("sha256:c1", "sha256:1"), ("sha256:c2", "sha256:2"), ("sha256:c0", "sha256:0"), ("pause:1", "sha256:3")]
+    listed = "\n".join(["REF TYPE DIGEST SIZE", *(f"{name} application/oci {digest} 1 MiB" for name, digest in rows)])
+    assert unnamed(listed, ["r/a:old"]) == ("r/a:old", "r/a@sha256:1", "sha256:c1", "sha256:c0")
 
 
 def pod(phase: str, **waiting: str) -> str:
