@@ -17,7 +17,7 @@ from e2e.cluster.state import CHECKOUT, OWN_REGISTRY, State, Target
 RELEASE, NAMESPACE = "forebay", "forebay-system"
 EXAMPLE = CHECKOUT / "crds/examples/smollm2.yaml"
 SERVICE = "smollm2"
-QUESTION = "What is a forebay? Answer in one sentence."
+QUESTION = "What is the capital of France?"
 
 
 class Installer:
@@ -80,7 +80,12 @@ class Installer:
     def answer(self, say: Callable[[str], None]) -> str:
         """One chat completion, as a client would ask for it. On a cluster of the user's through the API server."""
         address, got = self.gateway(), {"": ""}
-        body = {"model": SERVICE, "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 48}
+        body = {
+            "model": SERVICE,
+            "messages": [{"role": "user", "content": QUESTION}],
+            "max_tokens": 32,
+            "temperature": 0,
+        }
 
         def missing() -> str:
             try:
