@@ -96,6 +96,7 @@ def mend(shell: Shell, state: State, key: str, decision: Keep | Complete, say: C
         start(state, key, [daemon for daemon in components.daemons(state) if daemon.name in decision.names])
     try:
         network.ensure(shell)
+        network.ensure_cgroups()
         wait_healthy(shell, state, seconds=60)
     except CommandError as error:
         return f"it does not get well: {str(error).splitlines()[0]}"

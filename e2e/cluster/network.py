@@ -5,6 +5,7 @@ Nothing is written into the machine's own firewall.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from e2e.cluster.components import CGROUP, HOST_IP, LINK, NETNS, NETNS_FILE, NODE_IP, PODS, SERVICES
@@ -55,3 +56,15 @@ def ensure_cgroups() -> None:
         for file in ("cpuset.cpus", "cpuset.mems"):  # cgroup v1: a new cpuset is empty, and then useless
             if (group / file).exists() and hierarchy != CGROUPS:
                 (group / file).write_text((hierarchy / file).read_text())
+        for file, share in shares(os.cpu_count() or 1).items():
+            if (group / file).exists():
+                (group / file).write_text(str(share))
+
+
+def shares(cores: int) -> dict[str, int]:
+    """Weight of all pods together, for cgroup v1 and v2: that of eight busy processes for each core.
+
+    One cgroup weighs no more than one process by itself, and whatever else the machine does would starve what is served.
+    """
+    weight = 8 * 1024 * cores
+    return {"cpu.shares": weight, "cpu.weight": min(10000, 1 + (weight - 2) * 9999 // 262142)}
