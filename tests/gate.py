@@ -124,7 +124,7 @@ def layers() -> None:
 
 
 def unit() -> None:
-    sh(BIN / "python", "-m", "pytest", "tests", "-q", "--durations=8", OMP_NUM_THREADS="2")
+    sh(BIN / "python", "-m", "pytest", "tests", "-q", "--durations=8", OMP_NUM_THREADS="2", GOMP_SPINCOUNT="1000")
 
 
 # ------------------------------------------------------------------ the HTTP suite on a live runtime

@@ -74,8 +74,14 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     add("--log-level", choices=("debug", "info", "warning", "error"), default="info")
 
 
+# How long torch's threads spin for each other before they sleep. Its library's own choice, some milliseconds, makes
+# every operation ten times slower once anything else wants the cores: a thread spins while its fellow isn't running.
+SPINS = "1000"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
+    os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
     signal.signal(signal.SIGTERM, _end_at_once)
     try:
         match args.command:
