@@ -64,7 +64,7 @@ def ensure_cgroups() -> None:
 def shares(cores: int) -> dict[str, int]:
     """Weight of all pods together, for cgroup v1 and v2: that of eight busy processes for each core.
 
-    One cgroup weighs no more than one process by itself, and whatever else the machine does would starve what is served.
+    A cgroup by itself weighs no more than one process: whatever else the machine does would starve what is served.
     """
     weight = 8 * 1024 * cores
     return {"cpu.shares": weight, "cpu.weight": min(10000, 1 + (weight - 2) * 9999 // 262142)}
