@@ -140,7 +140,13 @@ class Informer(Generic[T]):
                     version = await self._follow(version)
             except (aiohttp.ClientError, OSError, TimeoutError, ApiError, ValueError) as e:
                 expired = isinstance(e, ApiError) and e.status == 410
-                log.log(logging.INFO if expired else logging.WARNING, "watch of %s broke: %r", self._path, e)
+                log.log(
+                    logging.INFO if expired else logging.WARNING,
+                    "watch of %s broke: %s: %s",
+                    self._path,
+                    type(e).__name__,
+                    e,
+                )
                 await self._sleep(random.uniform(delay / 2, delay))
                 delay = min(2 * delay, LAST_DELAY)
 

@@ -51,7 +51,7 @@ class Cards:
             told: dict[str, Any] = next((card for card in data if card.get("id") == model), {})
             self._told[model] = {key: told[key] for key in TOLD if key in told}
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, TypeError, AttributeError) as e:
-            log.info("no card of model=%s: %r", model, e)
+            log.info("no card of model=%s: %s: %s", model, type(e).__name__, e)
 
 
 def _seconds(created: str) -> int:

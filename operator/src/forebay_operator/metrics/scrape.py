@@ -95,7 +95,7 @@ class Scraper:
                     text = await reply.text()
             scrape = parse(text, self._clock())
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, IncompleteError) as e:
-            log.warning("scrape failed endpoint=%s: %r", at, e)
+            log.warning("scrape failed endpoint=%s: %s: %s", at, type(e).__name__, e)
             return
         if at in self._since:
             self._scrapes.setdefault(at, collections.deque(maxlen=KEPT)).append(scrape)

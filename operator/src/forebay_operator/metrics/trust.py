@@ -58,7 +58,7 @@ class Trust:
                 self.ready = False
                 log.error("%s", e)
             except (ApiError, aiohttp.ClientError, OSError, TimeoutError, ValueError) as e:
-                log.warning("trust not renewed: %r", e)
+                log.warning("trust not renewed: %s: %s", type(e).__name__, e)
             await asyncio.sleep(AGAIN_SECONDS if self.ready else UNTIL_READY_SECONDS)
 
     async def refresh(self) -> None:
