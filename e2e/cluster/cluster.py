@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from e2e.cluster import certificates, components, leftovers, network, pause, processes, settings
-from e2e.cluster.components import GPUS, NETNS_FILE, NODE, Daemon
+from e2e.cluster.components import NETNS_FILE, Daemon, ctr, kubectl
+from e2e.cluster.health import unready_api, wait_healthy
 from e2e.cluster.processes import Process
-from e2e.cluster.shell import MARK, CommandError, Shell, mark, tail, until
+from e2e.cluster.shell import MARK, CommandError, Shell, mark, until
 from e2e.cluster.state import SetupError, State
 
 
@@ -122,15 +121,6 @@ def make(shell: Shell, state: State, key: str, all_daemons: Sequence[Daemon]) ->
     (state.cluster / "complete").touch()
 
 
-def kubectl(state: State) -> tuple[str, ...]:
-    return (str(state.bin / "kubectl"), f"--kubeconfig={state.kubeconfig}")
-
-
-def ctr(state: State) -> tuple[str, ...]:
-    """containerd's own client, on what the kubelet sees."""
-    return (str(state.bin / "ctr"), f"--address={state.containerd_socket}", "--namespace=k8s.io")
-
-
 def start(state: State, key: str, wanted: Sequence[Daemon]) -> None:
     """In the node's network namespace, by nsenter: `ip netns exec` would hide the kubelet's mounts from containerd."""
     state.log.mkdir(parents=True, exist_ok=True)
@@ -141,7 +131,7 @@ def start(state: State, key: str, wanted: Sequence[Daemon]) -> None:
             "OTEL_TRACES_EXPORTER": "none",
             MARK: mark(state.root, processes.DAEMON, daemon.name, key),
         }
-        with log_of(state, daemon.name).open("w") as log:
+        with (state.log / f"{daemon.name}.log").open("w") as log:
             subprocess.Popen(
                 ["nsenter", f"--net={NETNS_FILE}", *daemon.argv],
                 stdin=subprocess.DEVNULL,
@@ -151,10 +141,6 @@ def start(state: State, key: str, wanted: Sequence[Daemon]) -> None:
                 cwd=state.cluster,
                 start_new_session=True,
             )
-
-
-def log_of(state: State, name: str) -> Path:
-    return state.log / f"{name}.log"
 
 
 def prepare_containerd(shell: Shell, state: State) -> None:
@@ -168,49 +154,3 @@ def prepare_containerd(shell: Shell, state: State) -> None:
     archive = state.scratch / "pause.tar"
     pause.write_archive(state.bin / "pause", archive)
     shell.run(*ctr(state), "images", "import", "--all-platforms", archive, seconds=60)
-
-
-def unready_api(shell: Shell, state: State) -> str:
-    if died := dead(state, ("etcd", "kube-apiserver", "containerd", "registry")):
-        return died
-    return "" if shell.succeeds(*kubectl(state), "get", "--raw", "/readyz", seconds=5) else "the API server"
-
-
-def dead(state: State, names: Sequence[str]) -> str:
-    """Raises CommandError for a daemon that has ended, with its last words."""
-    running = {process.name for process in processes.marked() if process.is_daemon and process.root == str(state.root)}
-    for name in names:
-        if name not in running:
-            raise CommandError(f"{name} has ended; its log is {log_of(state, name)}\n{tail(log_of(state, name))}")
-    return ""
-
-
-def wait_healthy(shell: Shell, state: State, *, seconds: float) -> None:
-    until(lambda: unwell(shell, state), seconds=seconds)
-
-
-def unwell(shell: Shell, state: State) -> str:
-    """What is not as it should be; sets the node's capacity of accelerators, which a restarted kubelet forgets."""
-    dead(state, [daemon.name for daemon in components.daemons(state)])
-    if missing := unready_api(shell, state):
-        return missing
-    ready = "{.status.conditions[?(@.type=='Ready')].status} {.status.capacity.nvidia\\.com/gpu}"
-    try:
-        words = shell.read(*kubectl(state), "get", "node", NODE, "-o", f"jsonpath={ready}", seconds=10).split()
-    except CommandError:
-        return f"node {NODE} to register"
-    if words[:1] != ["True"]:
-        return f"node {NODE} to be Ready"
-    if words[1:] != [str(GPUS)]:
-        path, op = "nvidia.com~1gpu", "add"
-        patch = [
-            {"op": op, "path": f"/status/{part}/{path}", "value": str(GPUS)} for part in ("capacity", "allocatable")
-        ]
-        options = ("--subresource=status", "--type=json", "-p", json.dumps(patch))
-        shell.run(*kubectl(state), "patch", "node", NODE, *options, seconds=10)
-        return f"node {NODE} to show its accelerators"
-    return ""
-
-
-def down(shell: Shell, state: State) -> None:
-    leftovers.take_away(shell, state)

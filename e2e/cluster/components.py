@@ -146,6 +146,15 @@ def _proxy(state: State) -> tuple[str, ...]:
     )
 
 
+def kubectl(state: State) -> tuple[str, ...]:
+    return (str(state.bin / "kubectl"), f"--kubeconfig={state.kubeconfig}")
+
+
+def ctr(state: State) -> tuple[str, ...]:
+    """containerd's own client, on what the kubelet sees."""
+    return (str(state.bin / "ctr"), f"--address={state.containerd_socket}", "--namespace=k8s.io")
+
+
 def key(state: State, binaries: str, files: dict[Path, str]) -> str:
     """Changes whenever a running cluster would no longer be the one described here. `binaries`: their own key."""
     parts = [binaries, *(" ".join(daemon.argv) for daemon in daemons(state))]

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import images
-from e2e.cluster.cluster import ctr, kubectl
-from e2e.cluster.components import PUSH_REGISTRY
+from e2e.cluster.components import PUSH_REGISTRY, ctr, kubectl
 from e2e.cluster.content import OPERATOR, RUNTIME
 from e2e.cluster.images import MODEL_REPOSITORY, MODEL_TAG, Builder, Wanted
 from e2e.cluster.shell import CommandError, Shell, until
