@@ -61,7 +61,8 @@ class OneDnnInt8Linear:
 
 def _row_scale(x: Tensor) -> Tensor:
     """(T, 1): what each row's largest magnitude is to 127."""
-    return torch.linalg.vector_norm(x, float("inf"), dim=-1, keepdim=True).mul_(1 / _MAX).clamp_min_(_TINY)
+    largest: Tensor = torch.linalg.vector_norm(x, float("inf"), dim=-1, keepdim=True)
+    return largest.mul_(1 / _MAX).clamp_min_(_TINY)
 
 
 def int8_linear(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -39,7 +40,7 @@ class FeedForward:
 
 
 class LayerReader:
-    """Reads the parts of a model in the form that the layers compute with.
+    """Reads the parts of a model in the form that the layers compute with; several threads may do so at once.
 
     Rotary rows are put into pairs, the attention scale goes into the queries, and norm weights become plain factors.
     """
@@ -54,12 +55,18 @@ class LayerReader:
     ) -> None:
         self._config, self._source, self._pack = config, source, pack
         self._activations, self._device = activations, device
+        self._tallying = Lock()
         self.num_parameters = 0  # of what was read so far
         self.weight_bytes = 0  # of the embedding and of the linear layers made so far
 
+    def _tally(self, *, num_parameters: int = 0, weight_bytes: int = 0) -> None:
+        with self._tallying:
+            self.num_parameters += num_parameters
+            self.weight_bytes += weight_bytes
+
     def tensor(self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
         tensor = self._source.get(name, dtype)
-        self.num_parameters += tensor.numel()
+        self._tally(num_parameters=tensor.numel())
         if tuple(tensor.shape) != shape:
             raise BrokenWeights(f"{name} has shape {tuple(tensor.shape)}, but the config makes it {shape}")
         return tensor
@@ -70,7 +77,7 @@ class LayerReader:
 
     def embedding(self, name: str, dtype: torch.dtype) -> Tensor:
         table = self.tensor(name, (self._config.vocab_size, self._config.hidden_size), dtype).to(self._device)
-        self.weight_bytes += table.nbytes
+        self._tally(weight_bytes=table.nbytes)
         return table
 
     def norm(self, name: str, size: int, *, rotary: bool = False, factor: float = 1.0) -> RMSNorm:
@@ -92,12 +99,12 @@ class LayerReader:
         """The embedding as LM head: the same memory, unless linear layers are held in another form."""
         head = self._pack(embedding, None)
         if not isinstance(head, DenseLinear):
-            self.weight_bytes += head.nbytes
+            self._tally(weight_bytes=head.nbytes)
         return head
 
     def _packed(self, weight: Tensor, bias: Tensor | None) -> Linear:
         linear = self._pack(weight, bias)
-        self.weight_bytes += linear.nbytes
+        self._tally(weight_bytes=linear.nbytes)
         return linear
 
     def _bias(self, name: str, size: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,8 +57,6 @@ class LoadedModel:
 
 def load(options: ModelOptions) -> LoadedModel:
     """ModelError, with one line that says why, for whatever can't be served."""
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
     device = _device(options.device)
     dtype = _dtype(options.dtype, device)
     # a CPU computes float32 at least as fast as a 16-bit type; only products gain from the latter
@@ -67,7 +66,14 @@ def load(options: ModelOptions) -> LoadedModel:
     quantization = _quantization(options, device)
     pack = _int8(device, activations) if quantization == "int8" else _dense(device, dtype)
     reader = LayerReader(checkpoint.config, checkpoint.source, pack, activations, device)
-    model = _read_decoder(reader, checkpoint, dtype, max_model_len)
+    num_threads = options.threads or torch.get_num_threads()
+    # a layer per thread: thousands of small operations, each split among threads, would wait for one another
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(num_threads) as pool:
+            model = _read_decoder(reader, checkpoint, dtype, max_model_len, pool)
+    finally:
+        torch.set_num_threads(num_threads)
     return LoadedModel(
         model=model,
         config=checkpoint.config,
@@ -104,14 +110,17 @@ def _int8(device: torch.device, activations: torch.dtype) -> PackLinear:
     return pack
 
 
-def _read_decoder(reader: LayerReader, checkpoint: Checkpoint, dtype: torch.dtype, max_model_len: int) -> Decoder:
+def _read_decoder(
+    reader: LayerReader, checkpoint: Checkpoint, dtype: torch.dtype, max_model_len: int, pool: ThreadPoolExecutor
+) -> Decoder:
     config = checkpoint.config
+    layers = pool.map(lambda index: read_layer(reader, config, index), range(config.num_layers))
     embedding = reader.embedding("model.embed_tokens.weight", dtype)
     untied = "lm_head.weight" in checkpoint.source
     return Decoder(
         config=config,
         embedding=embedding,
-        layers=[read_layer(reader, config, i) for i in range(config.num_layers)],
+        layers=list(layers),
         norm=reader.norm("model.norm", config.hidden_size),
         head=reader.linear(("lm_head",), (config.vocab_size,), config.hidden_size)
         if untied
