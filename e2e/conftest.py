@@ -35,7 +35,7 @@ def story(request: pytest.FixtureRequest, kube: Kube, url: str) -> Iterator[Stor
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(240))
+            item.add_marker(pytest.mark.timeout(400))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,8 +5,8 @@ import re
 
 import yaml
 
-from e2e.kube import Kube
-from e2e.story import Served, Story, Wanted
+from e2e.kube import Kube, path_of
+from e2e.story import PODS, Served, Story, Wanted
 
 
 def columns(served: Served, *more: str) -> dict[str, str]:
@@ -20,7 +20,7 @@ def columns(served: Served, *more: str) -> dict[str, str]:
 def test_what_a_person_sees(story: Story) -> None:
     served = story.apply(Wanted("seen"))
     story.kube.must(
-        "wait", "--for=condition=Ready", f"isvc/{served.name}", "-n", story.namespace, "--timeout=120s", timeout=130
+        "wait", "--for=condition=Ready", f"isvc/{served.name}", "-n", story.namespace, "--timeout=150s", timeout=160
     )
 
     short, wide = columns(served), columns(served, "-o", "wide")
@@ -35,7 +35,7 @@ def test_what_a_person_sees(story: Story) -> None:
     served.edit(engine__args=["--max-num-seqs=12"])
     generation = served.now()["metadata"]["generation"]
     story.kube.must(
-        "wait", "--for=condition=Ready", f"isvc/{served.name}", "-n", story.namespace, "--timeout=120s", timeout=130
+        "wait", "--for=condition=Ready", f"isvc/{served.name}", "-n", story.namespace, "--timeout=150s", timeout=160
     )
     (pod,) = served.ready_pods()
     assert "--max-num-seqs=12" in pod["spec"]["containers"][0]["args"]
@@ -45,8 +45,9 @@ def test_what_a_person_sees(story: Story) -> None:
     scale = ("get", "isvc", served.name, "-n", story.namespace, "--subresource=scale", "-o", "json")
     status = json.loads(story.kube.must(*scale))["status"]
     assert status["replicas"] == 1
-    chosen = story.kube.must("get", "pods", "-n", story.namespace, "-l", status["selector"], "-o", "name").split()
-    assert chosen == [f"pod/{pod['metadata']['name']}"], "the scale subresource selects its pods"
+    chosen = story.kube.items(path_of(PODS, story.namespace), status["selector"])
+    assert pod["metadata"]["uid"] in {p["metadata"]["uid"] for p in chosen}, "the scale subresource selects its pods"
+    assert {p["metadata"]["labels"]["forebay.dev/inferenceservice"] for p in chosen} == {served.name}
 
 
 def test_apply_and_diff_see_no_drift(story: Story) -> None:
