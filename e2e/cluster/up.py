@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -18,7 +19,7 @@ from typing import NoReturn
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from e2e.cluster import binaries, cluster, content, images, leftovers, lock, registry, tools
-from e2e.cluster.phases import Phase, PhaseError, Report, Say, run, side_by_side
+from e2e.cluster.phases import Phase, PhaseError, Report, run, side_by_side
 from e2e.cluster.release import Installer, how_to_go_on
 from e2e.cluster.shell import CommandError, Shell
 from e2e.cluster.state import CHECKOUT, SetupError, State, Target, state_of, target_of
@@ -30,37 +31,37 @@ def bring_up(report: Report, state: State, target: Target, goal: str) -> None:
     """Phases up to the goal; what does not depend on each other runs side by side."""
     step = partial(run, report, state)
     step(Phase("tools", lambda shell, say: tools.install(shell, state, say)))
-    grown = Phase("binaries", lambda shell, say: binaries.build(shell, state, say))
-    ready = Phase("cluster", lambda shell, say: cluster.up(shell, state, recipe(), say))
-    built = Phase("images", lambda shell, say: images.build(shell, state, need, say))
-    own = (grown, ready) if target.own else ()
+    own = (
+        Phase("binaries", lambda shell, say: binaries.build(shell, state, say)),
+        Phase("cluster", lambda shell, say: cluster.up(shell, state, recipe(), say)),
+    )
     if goal == "cluster":
         step(*own)
         return
     need = images.wanted(content.snapshot(CHECKOUT, state.scratch / "source"))
-    side_by_side(lambda: step(*own), lambda: step(built))
-    step(Phase("push", lambda shell, say: registry.push(shell, state, target, need, say)))
+    built = Phase("images", lambda shell, say: images.build(shell, state, need, say))
+    side_by_side(lambda: step(*own if target.own else ()), lambda: step(built))
+    for phase in installation(state, target, need, goal):
+        step(phase)
+
+
+def installation(state: State, target: Target, need: images.Wanted, goal: str) -> Iterator[Phase]:
+    """What is done on a cluster that runs, with images that are built."""
+    yield Phase("push", lambda shell, say: registry.push(shell, state, target, need, say))
     if target.own:
-        step(Phase("pull", lambda shell, say: registry.pull(shell, state, target, need, say)))
+        yield Phase("pull", lambda shell, say: registry.pull(shell, state, target, need, say))
     if goal == "images":
         return
-    step(Phase("chart", lambda shell, say: Installer(shell, state, target).chart(need, say)))
-    if goal != "chart":
-        step(
-            Phase("example", lambda shell, say: Installer(shell, state, target).example(say)),
-            Phase("answer", lambda shell, say: Installer(shell, state, target).answer(say)),
-        )
+    yield Phase("chart", lambda shell, say: Installer(shell, state, target).chart(need, say))
+    if goal == "example":
+        yield Phase("example", lambda shell, say: Installer(shell, state, target).example(say))
+        yield Phase("answer", lambda shell, say: Installer(shell, state, target).answer(say))
     if target.own:
-        step(Phase("prune", lambda shell, say: prune(shell, state, target, need, say)))
+        yield Phase("prune", lambda shell, say: registry.prune(shell, state, target, need, say))
 
 
 def recipe() -> str:
     return binaries.key_of_all(binaries.read_source())
-
-
-def prune(shell: Shell, state: State, target: Target, need: images.Wanted, say: Say) -> str:
-    registry.prune(shell, state, target, need, say)
-    return "no old images left"
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -79,6 +80,7 @@ def main(words: list[str]) -> int:
         if arguments.print_kubeconfig:
             print(target.kubeconfig)
             return 0
+        tools.require_root()
         signal.signal(signal.SIGTERM, interrupted)
         with lock.held(f"make up in {CHECKOUT}", partial(report.line, "lock")):
             leftovers.sweep(state)
