@@ -124,6 +124,13 @@ class Served:
             put(change, "spec." + key.replace("__", "."), value)
         self.kube.patch(self.path, change)
 
+    def reapply(self, **fields: Any) -> None:
+        """Applies its manifest with these fields changed, named as in `Wanted.with_`; without any, as it was first."""
+        manifest = copy.deepcopy(self.manifest)
+        for key, value in fields.items():
+            put(manifest["spec"], key.replace("__", "."), value)
+        self.kube.apply(self.namespace, manifest)
+
     def under_load(self, *clients: Request) -> Load:
         return Load(self.url, self.model, list(clients))
 

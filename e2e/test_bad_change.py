@@ -43,13 +43,13 @@ def test_a_bad_change_is_named_hurts_nobody_and_heals(story: Story, change: Any,
     (old,) = served.pod_names()
 
     with served.under_load(SHORT) as load:
-        served.edit(**change(served))
+        served.reapply(**change(served))
         served.comes_to_say(cause, seconds=60)
         assert served.condition("Ready")["status"] == "False"
         assert served.condition("Available")["status"] == "True", "the old pod serves"
         load.goes_on(3)
 
-        story.kube.apply(story.namespace, served.manifest)
+        served.reapply()
         assert served.becomes_ready(seconds=60)["spec"] == good
         load.goes_on(3)
     assert served.pod_names() == {old}, "what served all along needs no new start"
