@@ -15,4 +15,4 @@ def _mix(x: int) -> int:
 
 def uniform(seed: int, position: int) -> float:
     """In [0, 1), of 53 bits."""
-    return (_mix(_mix(seed & _MASK) ^ _mix(position)) >> 11) / (1 << 53)
+    return (_mix((_mix(seed & _MASK) + position) & _MASK) >> 11) / (1 << 53)

@@ -16,7 +16,7 @@ from torch import Tensor
 from forebay_runtime.execution.randomness import uniform
 from forebay_runtime.request import SamplingParams, TokenLogprobs
 
-_LOWEST_LOGPROB = -9999.0  # in place of minus infinity, which JSON doesn't have
+_LOWEST_LOGPROB = -9999.0  # in place of minus infinity and of what is no number, which JSON doesn't have
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _threshold(weights: Tensor, top_k: int | None, top_p: float) -> Tensor:
 
 def logprobs(logits: Tensor, tokens: Sequence[int], num_top: int) -> list[TokenLogprobs]:
     """(rows, V) raw logits, the tokens drawn from them, and how many of the best to list."""
-    values = torch.log_softmax(logits.double(), dim=-1).clamp_min_(_LOWEST_LOGPROB)
+    values = torch.log_softmax(logits.double(), dim=-1).nan_to_num_(nan=_LOWEST_LOGPROB).clamp_min_(_LOWEST_LOGPROB)
     chosen = values.gather(1, torch.tensor(tokens, device=values.device).unsqueeze(1)).squeeze(1).tolist()
     top = torch.topk(values, num_top, dim=-1)
     pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)

@@ -61,7 +61,7 @@ class OneDnnInt8Linear:
 
 def _row_scale(x: Tensor) -> Tensor:
     """(T, 1): what each row's largest magnitude is to 127."""
-    largest: Tensor = torch.linalg.vector_norm(x, float("inf"), dim=-1, keepdim=True)
+    largest = x.abs().amax(dim=-1, keepdim=True)  # the norm of order infinity is three times slower
     return largest.mul_(1 / _MAX).clamp_min_(_TINY)
 
 

@@ -36,7 +36,6 @@ class LoadedModel:
     dtype: torch.dtype
     activations: torch.dtype
     device: torch.device
-    quantization: str
     max_model_len: int
     eos_token_ids: frozenset[int]
     num_parameters: int
@@ -63,8 +62,7 @@ def load(options: ModelOptions) -> LoadedModel:
     activations = torch.float32 if device.type == "cpu" and dtype.itemsize == 2 else dtype
     checkpoint = open_checkpoint(Path(options.path))
     max_model_len = _max_model_len(checkpoint.config, options.max_model_len)
-    quantization = _quantization(options, device)
-    pack = _int8(device, activations) if quantization == "int8" else _dense(device, dtype)
+    pack = _int8(device, activations) if options.quantization == "int8" else _dense(device, dtype)
     reader = LayerReader(checkpoint.config, checkpoint.source, pack, activations, device)
     num_threads = options.threads or torch.get_num_threads()
     # a layer per thread: thousands of small operations, each split among threads, would wait for one another
@@ -80,19 +78,11 @@ def load(options: ModelOptions) -> LoadedModel:
         dtype=dtype,
         activations=activations,
         device=device,
-        quantization=quantization,
         max_model_len=max_model_len,
         eos_token_ids=checkpoint.eos_token_ids,
         num_parameters=reader.num_parameters,
         weight_bytes=reader.weight_bytes,
     )
-
-
-def _quantization(options: ModelOptions, device: torch.device) -> str:
-    """Left open: on a CPU int8, which is fastest and sums exactly; elsewhere, or with a type asked for, none."""
-    if options.quantization != "auto":
-        return options.quantization
-    return "int8" if device.type == "cpu" and options.dtype == "auto" else "none"
 
 
 def _dense(device: torch.device, dtype: torch.dtype) -> PackLinear:

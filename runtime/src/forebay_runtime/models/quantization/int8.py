@@ -15,8 +15,7 @@ def quantize_per_channel(weight: Tensor) -> tuple[Tensor, Tensor]:
     rows = max(1, _SLICE // weight.shape[1])
     for at in range(0, weight.shape[0], rows):
         some = weight[at : at + rows].float()
-        low, high = torch.aminmax(some, dim=1)
-        scale = torch.maximum(high, -low).div_(127).clamp_min_(1e-30)
+        scale = some.abs().amax(dim=1).div_(127).clamp_min_(1e-30)
         quantized[at : at + rows] = (some / scale.unsqueeze(1)).round_()
         scales[at : at + rows] = scale
     return quantized, scales
