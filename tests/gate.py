@@ -23,6 +23,7 @@ BIN = ROOT / ".venv/bin"
 LOGS = ROOT / ".state/gate"
 SUITES = pathlib.Path(os.environ.get("FOREBAY_CONFORMANCE", ROOT.parent / "shared/conformance"))
 MODEL = "smollm2"
+CONTEXT = "2048"  # enough for every case; with the model's own 8192 the cases at its end take minutes of prefill
 THEMES = (
     "sse,stop,usage,utf8,context,discovery,auth,http,validation,sampling,logprobs,"
     "metrics,concurrency,prefixcache,overload,disconnect,shutdown"
@@ -143,13 +144,14 @@ def http_cases(url: str, launcher: str) -> None:
     sh(BIN / "python", "-m", "pytest", "cases", *where, *common, *server, cwd=suite("http"), minutes=20)
 
 
-def runtime(port: int) -> list[str | pathlib.Path]:
-    return [BIN / "forebay-runtime", "serve", f".models/{MODEL}", "--served-model-name", MODEL, "--port", str(port)]
+def runtime(port: int | str) -> list[str]:
+    names = ["--served-model-name", MODEL, "--max-model-len", CONTEXT]
+    return [f"{BIN}/forebay-runtime", "serve", f"{ROOT}/.models/{MODEL}", *names, "--port", str(port)]
 
 
 def http_direct() -> None:
     port = free_port()
-    launcher = f"{BIN}/forebay-runtime serve {ROOT}/.models/{MODEL} --served-model-name {MODEL} --port {{port}}"
+    launcher = " ".join(runtime("{port}"))
     with serving("runtime", *runtime(port), port=port) as url:
         http_cases(url, launcher)
 

@@ -50,7 +50,7 @@ def told_to_end(*_: object) -> None:
 def serve(args: argparse.Namespace, directory: pathlib.Path, processes: list[subprocess.Popen[bytes]]) -> int:
     """Serves until SIGTERM, or until one of the two ends by itself."""
     port = free_port()
-    options = ["--served-model-name", args.name, "--host", "127.0.0.1", "--port", str(port)]
+    options = ["--served-model-name", args.name, "--max-model-len", "2048", "--host", "127.0.0.1", "--port", str(port)]
     processes.append(started("forebay-runtime", "serve", args.model, *options))
     if not ready(processes[0], port):
         return 1

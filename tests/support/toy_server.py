@@ -73,7 +73,7 @@ def served(scheduler: SchedulerConfig = SCHEDULER, *, step_seconds: float = 0.0)
     tokenizer = toy_tokenizer()
     runner = SpeakingModel(scheduler.num_blocks, scheduler.block_size, step_seconds=step_seconds)
     engine = Engine(Scheduler(scheduler), runner)
-    return Served(engine, tokenizer, toy_template(tokenizer), scheduler, tokenizer.vocab_size, "none", "0.0.0")
+    return Served(engine, tokenizer, toy_template(tokenizer), scheduler, tokenizer.vocab_size, "0.0.0")
 
 
 def application(

@@ -53,12 +53,7 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     add("--api-key", type=_api_key, default=os.environ.get("FOREBAY_API_KEY"), help="default: FOREBAY_API_KEY")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add("--dtype", choices=("auto", "bfloat16", "float16", "float32", "float64"), default="auto")
-    add(
-        "--quantization",
-        choices=("auto", "none", "int8"),
-        default="auto",
-        help="of the weights, on load (auto: int8 on a CPU, unless --dtype is given)",
-    )
+    add("--quantization", choices=("none", "int8"), default="none", help="of the weights, on load")
     add("--max-model-len", type=_positive, metavar="TOKENS", help="default: the model's own, as far as memory goes")
     add("--max-num-seqs", type=_positive, metavar="N", help="sequences in one batch")
     add("--max-num-batched-tokens", type=_positive, metavar="TOKENS", help="tokens of one step")
@@ -122,8 +117,8 @@ def _run(model: ModelOptions, options: SchedulerOptions, config: ServerConfig, b
     with bind(config.host, config.port) as listener:
         served = build(model, options)
         log.info(
-            "%s loaded after %.1f s, quantization %s: context %d, %d KV blocks of %d, %d sequences, %d tokens a step",
-            *(config.served_names[0], time.monotonic() - began, served.quantization, served.scheduler.max_model_len),
+            "%s is loaded after %.1f s: context %d, %d KV blocks of %d, %d sequences and %d tokens a step",
+            *(config.served_names[0], time.monotonic() - began, served.scheduler.max_model_len),
             *(served.scheduler.num_blocks, served.scheduler.block_size, served.scheduler.max_num_seqs),
             served.scheduler.max_num_batched_tokens,
         )

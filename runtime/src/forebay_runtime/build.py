@@ -47,7 +47,7 @@ def build(model: ModelOptions, options: SchedulerOptions) -> Served:
     _warm_up(runner, config, text)
     engine = Engine(Scheduler(config), runner, drafter)
     text.tokenizer.eos_token_ids |= loaded.eos_token_ids
-    return Served(engine, text.tokenizer, text.template, config, loaded.vocab_size, loaded.quantization, __version__)
+    return Served(engine, text.tokenizer, text.template, config, loaded.vocab_size, __version__)
 
 
 def _read_text(path: Path) -> Text:

@@ -16,7 +16,7 @@ class ModelOptions:
     path: str
     dtype: Literal["auto", "bfloat16", "float16", "float32", "float64"] = "auto"
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    quantization: Literal["auto", "none", "int8"] = "auto"  # auto: int8 on a CPU whose dtype is left open
+    quantization: Literal["none", "int8"] = "none"
     max_model_len: int | None = None  # tokens; None: the model's own
     threads: int | None = None  # None: the CPU quota
 

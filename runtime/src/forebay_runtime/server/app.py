@@ -45,7 +45,6 @@ class Served:
     template: ChatTemplate | None
     scheduler: SchedulerConfig
     vocab_size: int
-    quantization: str
     version: str
 
 
@@ -95,7 +94,7 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         Route("/health", health.health),
         Route("/ready", health.ready),
         Route("/metrics", lambda _request: Response(metrics.exposition(), media_type=CONTENT_TYPE)),
-        Route("/version", lambda _request: _json({"version": served.version, "quantization": served.quantization})),
+        Route("/version", lambda _request: _json({"version": served.version})),
         *(Route(path, _not_offered, methods=["GET", "POST"]) for path in sorted(PATHS)),
     ]
     return Application(_fastapi(routes, config.api_key), loop, admission)
