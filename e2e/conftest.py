@@ -1,32 +1,39 @@
 """Fixtures of the stories: a cluster, the gateway's address, and a namespace for each story."""
 
+import pathlib
+import sys
 from collections.abc import Generator, Iterator
 
 import pytest
 
-from e2e.gateway import gateway_url
-from e2e.kube import Kube
-from e2e.story import Story
+# pytest loads this file for another suite too, when a file of this folder is among its arguments (`--product …`):
+# so it finds its own way to the checkout, keeps to its own items, and shares no fixture's name with the operator suite.
+HERE = pathlib.Path(__file__).parent
+sys.path.append(str(HERE.parent))
+
+from e2e.gateway import gateway_url  # noqa: E402
+from e2e.kube import Kube  # noqa: E402
+from e2e.story import Story  # noqa: E402
 
 STORY = pytest.StashKey[Story]()
 
 
 @pytest.fixture(scope="session")
-def kube() -> Iterator[Kube]:
+def cluster() -> Iterator[Kube]:
     opened = Kube()
     yield opened
     opened.close()
 
 
 @pytest.fixture(scope="session")
-def url(kube: Kube) -> Iterator[str]:
-    with gateway_url(kube) as found:
+def gateway(cluster: Kube) -> Iterator[str]:
+    with gateway_url(cluster) as found:
         yield found
 
 
 @pytest.fixture
-def story(request: pytest.FixtureRequest, kube: Kube, url: str) -> Iterator[Story]:
-    begun = Story(kube, url)
+def story(request: pytest.FixtureRequest, cluster: Kube, gateway: str) -> Iterator[Story]:
+    begun = Story(cluster, gateway)
     request.node.stash[STORY] = begun
     yield begun
     begun.end()
@@ -34,7 +41,7 @@ def story(request: pytest.FixtureRequest, kube: Kube, url: str) -> Iterator[Stor
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if not item.get_closest_marker("timeout"):
+        if item.path.parent == HERE and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(400))
 
 

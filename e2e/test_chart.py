@@ -27,20 +27,20 @@ def test_the_api_server_takes_every_manifest_and_warns_of_none(story: Story) -> 
     assert not warnings, warnings
 
 
-def test_what_is_installed_is_whole(kube: Kube) -> None:
+def test_what_is_installed_is_whole(cluster: Kube) -> None:
     api = "apiservice/v1beta2.custom.metrics.k8s.io"
-    kube.must("wait", "--for=condition=Available", api, "--timeout=30s")
+    cluster.must("wait", "--for=condition=Available", api, "--timeout=30s")
     for component in ("operator", "gateway", "adapter"):
         name = f"deployment/forebay-{component}"
-        kube.must("rollout", "status", name, "-n", NAMESPACE, "--timeout=60s", timeout=70)
-    listed = kube.must("get", "--raw", "/apis/custom.metrics.k8s.io/v1beta2")
+        cluster.must("rollout", "status", name, "-n", NAMESPACE, "--timeout=60s", timeout=70)
+    listed = cluster.must("get", "--raw", "/apis/custom.metrics.k8s.io/v1beta2")
     assert "inferenceservices.forebay.dev/queue_depth" in listed
 
 
-def test_the_components_hold_no_right_that_their_work_does_not_need(kube: Kube) -> None:
+def test_the_components_hold_no_right_that_their_work_does_not_need(cluster: Kube) -> None:
     def may(component: str, *what: str) -> bool:
         account = f"system:serviceaccount:{NAMESPACE}:forebay-{component}"
-        return kube.kubectl("auth", "can-i", *what, "--as", account).out.strip() == "yes"
+        return cluster.kubectl("auth", "can-i", *what, "--as", account).out.strip() == "yes"
 
     assert may("operator", "patch", "deployments.apps", "-A")
     for component in ("operator", "gateway", "adapter"):

@@ -17,15 +17,15 @@ def capacity(kube: Kube) -> int:
 
 
 @pytest.fixture
-def gpus(kube: Kube) -> Iterator[int]:
+def gpus(cluster: Kube) -> Iterator[int]:
     """The cluster's own GPUs; where it has none, two pretended ones of its first node, for as long as this lasts."""
-    if capacity(kube):
-        yield capacity(kube)
+    if capacity(cluster):
+        yield capacity(cluster)
         return
-    node = path_of(NODES, name=kube.items(path_of(NODES))[0]["metadata"]["name"]) + "/status"
-    kube.patch(node, {"status": {"capacity": {GPU: "2"}, "allocatable": {GPU: "2"}}})
+    node = path_of(NODES, name=cluster.items(path_of(NODES))[0]["metadata"]["name"]) + "/status"
+    cluster.patch(node, {"status": {"capacity": {GPU: "2"}, "allocatable": {GPU: "2"}}})
     yield 2
-    kube.patch(node, {"status": {"capacity": {GPU: None}, "allocatable": {GPU: None}}})
+    cluster.patch(node, {"status": {"capacity": {GPU: None}, "allocatable": {GPU: None}}})
 
 
 def test_too_many_are_refused_by_name_and_fewer_are_placed(story: Story, gpus: int) -> None:

@@ -59,12 +59,12 @@ def test_apply_and_diff_see_no_drift(story: Story) -> None:
     assert "unchanged" in story.kube.must("apply", "-n", story.namespace, "-f", "-", stdin=text)
 
 
-def test_every_field_is_explained(kube: Kube) -> None:
-    text = kube.must("explain", "isvc.spec", "--recursive")
+def test_every_field_is_explained(cluster: Kube) -> None:
+    text = cluster.must("explain", "isvc.spec", "--recursive")
     fields = [line.split()[0] for line in text.partition("FIELDS:")[2].splitlines() if re.match(r"  \S", line)]
     assert {"model", "engine", "resources", "replicas", "scaling"} <= set(fields)
     for field in fields:
-        assert "<empty>" not in kube.must("explain", f"isvc.spec.{field}"), f"spec.{field} has no sentence"
+        assert "<empty>" not in cluster.must("explain", f"isvc.spec.{field}"), f"spec.{field} has no sentence"
 
 
 def test_a_wrong_field_is_refused_with_its_path(story: Story) -> None:

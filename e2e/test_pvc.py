@@ -43,18 +43,18 @@ def on_the_volume(story: Story, name: str, script: str) -> None:
 
 
 @pytest.fixture
-def filled(kube: Kube, story: Story) -> Iterator[str]:
+def filled(cluster: Kube, story: Story) -> Iterator[str]:
     """`claim/path` of the sample model's files."""
     story.enforces("baseline")  # who fills the volume is root
-    volume, claim = volume_on_a_node(kube, story)
-    kube.apply(story.namespace, volume, claim)
+    volume, claim = volume_on_a_node(cluster, story)
+    cluster.apply(story.namespace, volume, claim)
     on_the_volume(story, "fill", "import shutil; shutil.copytree('/model', '/data/sample', dirs_exist_ok=True)")
     story.enforces("restricted")
     yield f"{CLAIM}/sample"
-    kube.must("delete", "isvc", "--all", "-n", story.namespace, "--timeout=30s")
+    cluster.must("delete", "isvc", "--all", "-n", story.namespace, "--timeout=30s")
     story.enforces("baseline")
     on_the_volume(story, "empty", "import shutil; shutil.rmtree('/data/sample')")
-    kube.must("delete", "pv", story.namespace, "--wait=false")
+    cluster.must("delete", "pv", story.namespace, "--wait=false")
 
 
 def test_a_model_on_a_volume_is_served(story: Story, filled: str) -> None:
