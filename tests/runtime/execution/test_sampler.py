@@ -148,7 +148,9 @@ def test_min_tokens_bans_what_would_end_the_text() -> None:
 
 def test_the_key_decides_and_the_neighbours_do_not() -> None:
     logits = torch.randn(8, 500, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    params = [{"temperature": 0.5 + i / 4, "top_p": (1.0, 0.8)[i % 2], "top_k": (0, 40)[i % 3 == 0]} for i in range(8)]
+    params: list[dict[str, Any]] = [
+        {"temperature": 0.5 + i / 4, "top_p": (1.0, 0.8)[i % 2], "top_k": (0, 40)[i % 3 == 0]} for i in range(8)
+    ]
     rows = [row(i, seed=i * 7, **p) for i, p in enumerate(params)]
     together = sample(logits.clone(), rows)
     assert together == [sample(logits[i : i + 1].clone(), [rows[i]])[0] for i in range(8)]
