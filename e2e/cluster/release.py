@@ -32,7 +32,8 @@ class Installer:
         self.free_release()
         say(f"operator {need.operator.image}, runtime {need.runtime.image}")
         values = ("--set", f"images.operator={operator}", "--set", f"images.runtime={runtime}")
-        options = ("--install", "--create-namespace", "--history-max", "3", "--wait", "--timeout", "4m")
+        # The operator suite puts the chart back with `kubectl apply`, which then owns the fields.
+        options = ("--install", "--force-conflicts", "--create-namespace", "--history-max", "3", "--wait", "--timeout", "4m")
         try:
             self.shell.run(*self.helm, "upgrade", RELEASE, CHECKOUT / "helm/forebay", *options, *values, seconds=300)
         except CommandError as error:
