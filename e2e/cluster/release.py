@@ -33,9 +33,10 @@ class Installer:
         say(f"operator {need.operator.image}, runtime {need.runtime.image}")
         values = ("--set", f"images.operator={operator}", "--set", f"images.runtime={runtime}")
         # The operator suite puts the chart back with `kubectl apply`, which then owns the fields.
-        options = ("--install", "--force-conflicts", "--create-namespace", "--history-max", "3", "--wait", "--timeout", "4m")
+        upgrade = ("upgrade", "--install", "--force-conflicts", "--create-namespace", RELEASE, CHECKOUT / "helm/forebay")
+        options = ("--history-max", "3", "--wait", "--timeout", "4m")
         try:
-            self.shell.run(*self.helm, "upgrade", RELEASE, CHECKOUT / "helm/forebay", *options, *values, seconds=300)
+            self.shell.run(*self.helm, *upgrade, *options, *values, seconds=300)
         except CommandError as error:
             raise CommandError(f"{error}\n{self.evidence(NAMESPACE)}") from error
         return f"release {RELEASE} in namespace {NAMESPACE}"
