@@ -33,8 +33,8 @@ class Installer:
         say(f"operator {need.operator.image}, runtime {need.runtime.image}")
         values = ("--set", f"images.operator={operator}", "--set", f"images.runtime={runtime}")
         # The operator suite puts the chart back with `kubectl apply`, which then owns the fields.
-        upgrade = ("upgrade", "--install", "--force-conflicts", "--create-namespace", RELEASE, CHECKOUT / "helm/forebay")
-        options = ("--history-max", "3", "--wait", "--timeout", "4m")
+        upgrade = ("upgrade", "--install", "--force-conflicts", RELEASE, CHECKOUT / "helm/forebay")
+        options = ("--create-namespace", "--history-max", "3", "--wait", "--timeout", "4m")
         try:
             self.shell.run(*self.helm, *upgrade, *options, *values, seconds=300)
         except CommandError as error:
