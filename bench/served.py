@@ -40,8 +40,9 @@ WORDS = [
     "harbor",
 ]
 CONTENDERS = {
-    "bf16": ["--dtype", "bfloat16", "--quantization", "none"],
-    "int8": ["--dtype", "bfloat16", "--quantization", "int8"],
+    "default": [],
+    "int8": ["--quantization", "int8"],
+    "bf16": ["--dtype", "bfloat16"],
 }
 
 
