@@ -1,7 +1,7 @@
 """The gate: `python -m tests.gate check|test [STAGE ...]` runs its stages in order and says where the time went.
 
-`check` needs no cluster. `test` adds the HTTP suite on a live runtime (direct and through the gateway) and, on a real
-cluster, the stories in e2e/ and the operator suite. A failed stage does not stop the later ones, unless they need it.
+`check` needs no cluster. `test` adds the stories in e2e/ on a real cluster. Asked for by name: the HTTP suite on a live
+runtime, direct and through the gateway, and the operator suite. A failed stage stops those that need it, no others.
 """
 
 from __future__ import annotations
@@ -210,12 +210,15 @@ CHECK += [Stage("unit", unit)]
 TEST = [
     *CHECK,
     Stage("cluster", cluster),
-    Stage("http-direct", http_direct),
-    Stage("http-gateway", http_gateway),
     Stage("stories", stories, needs="cluster"),
 ]
-# Asked for by name: it takes most of an hour, and takes the product away and brings it back while it runs.
-APART = [Stage("operator-suite", operator_suite)]
+# Asked for by name, until each has passed whole on a quiet machine; the operator suite takes the product away and brings
+# it back while it runs.
+APART = [
+    Stage("http-direct", http_direct),
+    Stage("http-gateway", http_gateway),
+    Stage("operator-suite", operator_suite),
+]
 
 
 def main(words: list[str]) -> int:
