@@ -212,8 +212,8 @@ TEST = [
     Stage("cluster", cluster),
     Stage("stories", stories, needs="cluster"),
 ]
-# Asked for by name, until each has passed whole on a quiet machine; the operator suite takes the product away and brings
-# it back while it runs.
+# Asked for by name, until each has passed whole on a quiet machine.
+# The operator suite takes the product away and brings it back.
 APART = [
     Stage("http-direct", http_direct),
     Stage("http-gateway", http_gateway),
