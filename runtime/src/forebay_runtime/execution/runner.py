@@ -9,7 +9,6 @@ from torch import Tensor
 
 from forebay_runtime.execution.acceptance import num_accepted
 from forebay_runtime.execution.batch import BatchLayout, make_batch
-from forebay_runtime.execution.crowding import Crowding
 from forebay_runtime.execution.kv_cache import KVCache
 from forebay_runtime.execution.sampler import SamplingRow, logprobs, sample
 from forebay_runtime.models import LoadedModel
@@ -24,7 +23,6 @@ class Runner:
         self._loaded = loaded
         self.cache = KVCache.allocate(loaded.config, num_blocks, block_size, loaded.dtype, loaded.device)
         self._layout = batch_layout(loaded, num_blocks, block_size)
-        self._crowding = Crowding(loaded.num_threads)
 
     def execute(self, step: Step) -> StepResult:
         """One SampledTokens per scheduled sequence, in the step's order. DeviceError where the device can't go on."""
@@ -38,9 +36,6 @@ class Runner:
         if not step.sequences:
             return StepResult(())
         loaded = self._loaded
-        num_threads = self._crowding.num_threads()
-        if num_threads != torch.get_num_threads():
-            torch.set_num_threads(num_threads)
         batch = make_batch(step, self._layout)
         logits = loaded.model(batch.model_input, self.cache.layers)
         if logits.dtype != torch.float64:

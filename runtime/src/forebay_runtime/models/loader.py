@@ -38,7 +38,6 @@ class LoadedModel:
     device: torch.device
     max_model_len: int
     eos_token_ids: frozenset[int]
-    num_threads: int
     num_parameters: int
     weight_bytes: int
 
@@ -81,7 +80,6 @@ def load(options: ModelOptions) -> LoadedModel:
         device=device,
         max_model_len=max_model_len,
         eos_token_ids=checkpoint.eos_token_ids,
-        num_threads=num_threads,
         num_parameters=reader.num_parameters,
         weight_bytes=reader.weight_bytes,
     )
