@@ -22,13 +22,13 @@ from forebay_runtime.request import RequestError
 from forebay_runtime.server import errors
 from forebay_runtime.server.admission import Admission
 from forebay_runtime.server.auth import ApiKeyGuard
-from forebay_runtime.server.dialects import ChatDialect, CompletionDialect
 from forebay_runtime.server.endpoint import GenerationEndpoint, Service
 from forebay_runtime.server.health import Health
 from forebay_runtime.server.loop import EngineLoop
 from forebay_runtime.server.metrics import CONTENT_TYPE, Load, Metrics
 from forebay_runtime.server.models import Models
 from forebay_runtime.server.names import ServedNames
+from forebay_runtime.server.openai_dialects import ChatDialect, CompletionDialect
 from forebay_runtime.server.prompts import PromptReader
 from forebay_runtime.server.tokenization import Tokenization
 from forebay_runtime.server.unsupported import PATHS

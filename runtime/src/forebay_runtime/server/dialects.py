@@ -1,71 +1,68 @@
-"""What chats and completions do differently: their wire models, their prompts, the shape of their replies."""
+"""What a dialect is: its own wire model, what is to be generated for it, and the form of its reply.
+
+Generation itself knows one language, OpenAI's chats and completions; a dialect with words of its own translates.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from forebay_runtime.server import unsupported
-from forebay_runtime.server.prompts import Prompt, PromptReader
-from forebay_runtime.server.protocol import ChatCompletionRequest, CompletionRequest, parse
-from forebay_runtime.server.replies import ChatShape, CompletionShape, Shape
-from forebay_runtime.text.tokenizer import Tokenizer
+from forebay_runtime.request import RequestError
+from forebay_runtime.server.choice import Choice
+from forebay_runtime.server.generation import Generation
+from forebay_runtime.server.prompts import Prompt
+from forebay_runtime.server.protocol import ChatCompletionRequest, CompletionRequest
 
-Wire = TypeVar("Wire", ChatCompletionRequest, CompletionRequest)
+Generated = ChatCompletionRequest | CompletionRequest
+Asked = TypeVar("Asked")
 
 
-class Dialect(Protocol[Wire]):
-    def parse(self, body: dict[str, Any]) -> Wire: ...
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a reply says of itself. `created`: seconds since the epoch."""
 
-    def num_prompts(self, wire: Wire) -> int:
+    request_id: str
+    created: int
+    model: str
+
+
+class Reply(Protocol):
+    """The answer to one request, whole or as events on the wire."""
+
+    def opening(self) -> bytes:
+        """What goes out at once, before any token."""
+        ...
+
+    def events(self, choice: Choice) -> bytes:
+        """What has become certain of a choice since the last time, its end included."""
+        ...
+
+    def ending(self) -> bytes:
+        """Once every choice has ended."""
+        ...
+
+    def failure(self, error: RequestError) -> bytes:
+        """The stream's last words where it can't go on."""
+        ...
+
+    def whole(self) -> dict[str, Any]: ...
+
+
+class Dialect(Protocol[Asked]):
+    """`id_prefix` begins the ids of its replies. RequestErrors are raised in the words of its own wire."""
+
+    id_prefix: str
+
+    def parse(self, body: dict[str, Any]) -> Asked: ...
+
+    def generated(self, asked: Asked) -> Generated: ...
+
+    def num_prompts(self, asked: Asked) -> int:
         """Cheap: known before any text is read."""
         ...
 
-    def prompts(self, wire: Wire) -> list[Prompt]: ...
+    def prompts(self, asked: Asked) -> list[Prompt]: ...
 
-    def shape(self, wire: Wire, prompts: Sequence[Prompt]) -> Shape: ...
-
-
-class ChatDialect:
-    def __init__(self, reader: PromptReader, tokenizer: Tokenizer) -> None:
-        self._reader, self._tokenizer = reader, tokenizer
-
-    def parse(self, body: dict[str, Any]) -> ChatCompletionRequest:
-        wire = parse(ChatCompletionRequest, body)
-        unsupported.refuse_unsupported(body, unsupported.CHAT)
-        unsupported.refuse_constraints(body)
-        return wire
-
-    def num_prompts(self, wire: ChatCompletionRequest) -> int:
-        return 1
-
-    def prompts(self, wire: ChatCompletionRequest) -> list[Prompt]:
-        variables = dict(wire.chat_template_kwargs or {})
-        if wire.reasoning_effort is not None:
-            variables["reasoning_effort"] = wire.reasoning_effort
-        if wire.add_generation_prompt is not None:
-            variables["add_generation_prompt"] = wire.add_generation_prompt
-        return [self._reader.chat(wire.messages, variables)]
-
-    def shape(self, wire: ChatCompletionRequest, prompts: Sequence[Prompt]) -> Shape:
-        return ChatShape(self._tokenizer)
-
-
-class CompletionDialect:
-    def __init__(self, reader: PromptReader, tokenizer: Tokenizer) -> None:
-        self._reader, self._tokenizer = reader, tokenizer
-
-    def parse(self, body: dict[str, Any]) -> CompletionRequest:
-        wire = parse(CompletionRequest, body)
-        unsupported.refuse_unsupported(body, unsupported.COMPLETIONS)
-        return wire
-
-    def num_prompts(self, wire: CompletionRequest) -> int:
-        several = isinstance(wire.prompt, list) and wire.prompt and isinstance(wire.prompt[0], str | list)
-        return len(wire.prompt) if several else 1
-
-    def prompts(self, wire: CompletionRequest) -> list[Prompt]:
-        return self._reader.completion_prompts(wire.prompt)
-
-    def shape(self, wire: CompletionRequest, prompts: Sequence[Prompt]) -> Shape:
-        return CompletionShape(self._tokenizer, prompts, echo=bool(wire.echo))
+    def reply(self, asked: Asked, prompts: Sequence[Prompt], generation: Generation, head: Head) -> Reply: ...

@@ -17,16 +17,15 @@ from starlette.types import Receive, Scope, Send
 from forebay_runtime.request import RequestError, SamplingParams
 from forebay_runtime.server.admission import Admission
 from forebay_runtime.server.body import LARGE, read_object
-from forebay_runtime.server.dialects import Dialect, Wire
+from forebay_runtime.server.dialects import Asked, Dialect, Generated, Head
 from forebay_runtime.server.errors import generation_failed
 from forebay_runtime.server.generation import Generation, Order
 from forebay_runtime.server.loop import EngineLoop
 from forebay_runtime.server.metrics import Metrics
 from forebay_runtime.server.names import ServedNames
 from forebay_runtime.server.prompts import Prompt
-from forebay_runtime.server.replies import Shape
 from forebay_runtime.server.sampling import sampling_params
-from forebay_runtime.server.stream import Envelope, EventStream
+from forebay_runtime.server.stream import EventStream
 from forebay_runtime.text.tokenizer import Tokenizer
 
 Given = TypeVar("Given")
@@ -48,41 +47,50 @@ class Service:
     max_body_bytes: int
 
 
-class GenerationEndpoint(Generic[Wire]):
+class GenerationEndpoint(Generic[Asked]):
     """An ASGI application for one path. What is refused is raised as RequestError, before anything is sent."""
 
-    def __init__(self, service: Service, dialect: Dialect[Wire]) -> None:
+    def __init__(self, service: Service, dialect: Dialect[Asked]) -> None:
         self._service = service
-        self._dialect: Dialect[Wire] = dialect
+        self._dialect: Dialect[Asked] = dialect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         arrival = time.monotonic()
         body, size = await read_object(scope, receive, self._service.max_body_bytes)
-        wire = await self._read(size, self._dialect.parse, body)
+        asked = await self._read(size, self._dialect.parse, body)
+        wire = self._dialect.generated(asked)
         name = self._service.names.check(wire.model)
-        with self._service.admission.enter((wire.n or 1) * self._dialect.num_prompts(wire)):
-            work = self._answer(wire, name, size, arrival, scope, receive, send)
+        with self._service.admission.enter((wire.n or 1) * self._dialect.num_prompts(asked)):
+            work = self._answer(asked, wire, name, size, arrival, scope, receive, send)
             await _while_connected(receive, work)
 
     async def _answer(
-        self, wire: Wire, name: str, size: int, arrival: float, scope: Scope, receive: Receive, send: Send
+        self,
+        asked: Asked,
+        wire: Generated,
+        name: str,
+        size: int,
+        arrival: float,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
         sampling = sampling_params(wire, self._service.vocab_size)
-        prompts = await self._read(size, self._dialect.prompts, wire)
+        prompts = await self._read(size, self._dialect.prompts, asked)
         self._check_room(sampling, prompts)
-        shape = self._dialect.shape(wire, prompts)
-        order = _order(wire, f"{shape.id_prefix}{uuid.uuid4().hex}", prompts, sampling)
+        head = Head(f"{self._dialect.id_prefix}{uuid.uuid4().hex}", int(time.time()), name)
+        order = _order(wire, head.request_id, prompts, sampling)
         service = self._service
         with Generation(order, service.tokenizer, service.loop, service.metrics, arrival) as generation:
+            reply = self._dialect.reply(asked, prompts, generation, head)
             if wire.stream:
-                await _stream(wire, generation, shape, _envelope(order.request_id, shape.chunk_object, name), send)
+                await EventStream(generation, reply).send(send)
                 return
             await generation.join()
             if generation.error is not None:
                 raise generation_failed(generation.error)
-            envelope = _envelope(order.request_id, shape.whole_object, name)
-            reply = envelope(_choices(generation, shape, sampling)) | {"usage": generation.usage()}
-        await Response(orjson.dumps(reply), media_type="application/json")(scope, receive, send)
+            whole = reply.whole()
+        await Response(orjson.dumps(whole), media_type="application/json")(scope, receive, send)
 
     async def _read(self, size: int, function: Callable[[Given], Made], given: Given) -> Made:
         """Off the event loop where it could take long."""
@@ -101,7 +109,7 @@ class GenerationEndpoint(Generic[Wire]):
             )
 
 
-def _order(wire: Wire, request_id: str, prompts: Sequence[Prompt], sampling: SamplingParams) -> Order:
+def _order(wire: Generated, request_id: str, prompts: Sequence[Prompt], sampling: SamplingParams) -> Order:
     return Order(
         request_id,
         prompts,
@@ -112,25 +120,6 @@ def _order(wire: Wire, request_id: str, prompts: Sequence[Prompt], sampling: Sam
         skip_special_tokens=wire.skip_special_tokens is not False,
         cache_salt=wire.cache_salt or "",
     )
-
-
-def _envelope(request_id: str, kind: str, name: str) -> Envelope:
-    head = {"id": request_id, "object": kind, "created": int(time.time()), "model": name}
-    return lambda choices: head | {"choices": choices}
-
-
-async def _stream(wire: Wire, generation: Generation, shape: Shape, envelope: Envelope, send: Send) -> None:
-    options = wire.stream_options
-    usage = options is not None and bool(options.include_usage)
-    running = options is not None and bool(options.continuous_usage_stats)
-    logprobs = wire.logprobs is not None and wire.logprobs is not False
-    stream = EventStream(generation, shape, envelope, logprobs=logprobs, usage=usage, running_usage=running)
-    await stream.send(send)
-
-
-def _choices(generation: Generation, shape: Shape, sampling: SamplingParams) -> list[dict[str, Any]]:
-    wanted = sampling.logprobs is not None
-    return [shape.whole(c, c.take_text(), c.take_rows() if wanted else None) for c in generation.choices]
 
 
 async def _while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:

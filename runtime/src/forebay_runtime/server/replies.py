@@ -16,7 +16,6 @@ Json = dict[str, Any]
 class Shape(Protocol):
     """How one endpoint puts its choices. `rows` is None where no logprobs were asked for."""
 
-    id_prefix: str
     whole_object: str
     chunk_object: str
 
@@ -32,7 +31,7 @@ class Shape(Protocol):
 
 
 class ChatShape:
-    id_prefix, whole_object, chunk_object = "chatcmpl-", "chat.completion", "chat.completion.chunk"
+    whole_object, chunk_object = "chat.completion", "chat.completion.chunk"
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -69,7 +68,7 @@ class ChatShape:
 
 
 class CompletionShape:
-    id_prefix, whole_object, chunk_object = "cmpl-", "text_completion", "text_completion"
+    whole_object, chunk_object = "text_completion", "text_completion"
 
     def __init__(self, tokenizer: Tokenizer, prompts: Sequence[Prompt], *, echo: bool) -> None:
         self._tokenizer, self._prompts, self._echo = tokenizer, prompts, echo

@@ -1,0 +1,72 @@
+"""OpenAI's chats and completions: the two dialects that need no translation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from forebay_runtime.server import unsupported
+from forebay_runtime.server.chunks import Chunks
+from forebay_runtime.server.dialects import Head, Reply
+from forebay_runtime.server.generation import Generation
+from forebay_runtime.server.prompts import Prompt, PromptReader
+from forebay_runtime.server.protocol import ChatCompletionRequest, CompletionRequest, parse
+from forebay_runtime.server.replies import ChatShape, CompletionShape
+from forebay_runtime.text.tokenizer import Tokenizer
+
+
+class ChatDialect:
+    id_prefix = "chatcmpl-"
+
+    def __init__(self, reader: PromptReader, tokenizer: Tokenizer) -> None:
+        self._reader, self._tokenizer = reader, tokenizer
+
+    def parse(self, body: dict[str, Any]) -> ChatCompletionRequest:
+        wire = parse(ChatCompletionRequest, body)
+        unsupported.refuse_unsupported(body, unsupported.CHAT)
+        unsupported.refuse_constraints(body)
+        return wire
+
+    def generated(self, asked: ChatCompletionRequest) -> ChatCompletionRequest:
+        return asked
+
+    def num_prompts(self, asked: ChatCompletionRequest) -> int:
+        return 1
+
+    def prompts(self, asked: ChatCompletionRequest) -> list[Prompt]:
+        variables = dict(asked.chat_template_kwargs or {})
+        if asked.reasoning_effort is not None:
+            variables["reasoning_effort"] = asked.reasoning_effort
+        if asked.add_generation_prompt is not None:
+            variables["add_generation_prompt"] = asked.add_generation_prompt
+        return [self._reader.chat(asked.messages, variables)]
+
+    def reply(
+        self, asked: ChatCompletionRequest, prompts: Sequence[Prompt], generation: Generation, head: Head
+    ) -> Reply:
+        return Chunks(asked, generation, ChatShape(self._tokenizer), head)
+
+
+class CompletionDialect:
+    id_prefix = "cmpl-"
+
+    def __init__(self, reader: PromptReader, tokenizer: Tokenizer) -> None:
+        self._reader, self._tokenizer = reader, tokenizer
+
+    def parse(self, body: dict[str, Any]) -> CompletionRequest:
+        wire = parse(CompletionRequest, body)
+        unsupported.refuse_unsupported(body, unsupported.COMPLETIONS)
+        return wire
+
+    def generated(self, asked: CompletionRequest) -> CompletionRequest:
+        return asked
+
+    def num_prompts(self, asked: CompletionRequest) -> int:
+        several = isinstance(asked.prompt, list) and asked.prompt and isinstance(asked.prompt[0], str | list)
+        return len(asked.prompt) if several else 1
+
+    def prompts(self, asked: CompletionRequest) -> list[Prompt]:
+        return self._reader.completion_prompts(asked.prompt)
+
+    def reply(self, asked: CompletionRequest, prompts: Sequence[Prompt], generation: Generation, head: Head) -> Reply:
+        return Chunks(asked, generation, CompletionShape(self._tokenizer, prompts, echo=bool(asked.echo)), head)
