@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -17,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from forebay_runtime.request import RequestError, SamplingParams
 from forebay_runtime.server.admission import Admission
 from forebay_runtime.server.body import LARGE, read_object
-from forebay_runtime.server.dialects import Asked, Dialect, Generated, Head
+from forebay_runtime.server.dialects import Asked, Dialect, Generated, Head, Reply
 from forebay_runtime.server.errors import generation_failed
 from forebay_runtime.server.generation import Generation, Order
 from forebay_runtime.server.loop import EngineLoop
@@ -56,34 +57,37 @@ class GenerationEndpoint(Generic[Asked]):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         arrival = time.monotonic()
+        asked, size = await self.read(scope, receive)
+        await self.answer(asked, size, arrival, scope, receive, send)
+
+    async def read(self, scope: Scope, receive: Receive) -> tuple[Asked, int]:
+        """What is asked, and the size of the body that asks it."""
         body, size = await read_object(scope, receive, self._service.max_body_bytes)
-        asked = await self._read(size, self._dialect.parse, body)
-        wire = self._dialect.generated(asked)
-        name = self._service.names.check(wire.model)
-        with self._service.admission.enter((wire.n or 1) * self._dialect.num_prompts(asked)):
-            work = self._answer(asked, wire, name, size, arrival, scope, receive, send)
-            await _while_connected(receive, work)
+        return await self._read(size, self._dialect.parse, body), size
+
+    async def answer(self, asked: Asked, size: int, arrival: float, scope: Scope, receive: Receive, send: Send) -> None:
+        """Generates as long as the client stays."""
+        await _while_connected(receive, self._answer(asked, size, arrival, scope, receive, send))
+
+    @contextlib.asynccontextmanager
+    async def begin(self, asked: Asked, size: int, arrival: float) -> AsyncIterator[tuple[Generation, Reply]]:
+        """Admits and submits; what has not ended when the block does is aborted."""
+        service, dialect, wire = self._service, self._dialect, self._dialect.generated(asked)
+        name = service.names.check(wire.model)
+        with service.admission.enter((wire.n or 1) * dialect.num_prompts(asked)):
+            sampling = sampling_params(wire, service.vocab_size)
+            prompts = await self._read(size, dialect.prompts, asked)
+            self._check_room(sampling, prompts)
+            head = Head(f"{dialect.id_prefix}{uuid.uuid4().hex}", int(time.time()), name)
+            order = _order(wire, head.request_id, prompts, sampling)
+            with Generation(order, service.tokenizer, service.loop, service.metrics, arrival) as generation:
+                yield generation, dialect.reply(asked, prompts, generation, head)
 
     async def _answer(
-        self,
-        asked: Asked,
-        wire: Generated,
-        name: str,
-        size: int,
-        arrival: float,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
+        self, asked: Asked, size: int, arrival: float, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        sampling = sampling_params(wire, self._service.vocab_size)
-        prompts = await self._read(size, self._dialect.prompts, asked)
-        self._check_room(sampling, prompts)
-        head = Head(f"{self._dialect.id_prefix}{uuid.uuid4().hex}", int(time.time()), name)
-        order = _order(wire, head.request_id, prompts, sampling)
-        service = self._service
-        with Generation(order, service.tokenizer, service.loop, service.metrics, arrival) as generation:
-            reply = self._dialect.reply(asked, prompts, generation, head)
-            if wire.stream:
+        async with self.begin(asked, size, arrival) as (generation, reply):
+            if self._dialect.generated(asked).stream:
                 await EventStream(generation, reply).send(send)
                 return
             await generation.join()

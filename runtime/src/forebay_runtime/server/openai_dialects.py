@@ -10,8 +10,9 @@ from forebay_runtime.server.chunks import Chunks
 from forebay_runtime.server.dialects import Head, Reply
 from forebay_runtime.server.generation import Generation
 from forebay_runtime.server.prompts import Prompt, PromptReader
-from forebay_runtime.server.protocol import ChatCompletionRequest, CompletionRequest, parse
+from forebay_runtime.server.protocol import ChatCompletionRequest, CompletionRequest
 from forebay_runtime.server.replies import ChatShape, CompletionShape
+from forebay_runtime.server.wire import parse
 from forebay_runtime.text.tokenizer import Tokenizer
 
 

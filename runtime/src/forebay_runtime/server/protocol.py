@@ -1,48 +1,17 @@
-"""OpenAI's wire models, as far as this server acts on them. Strict types: "10" is no number and 1.5 no count.
-
-Every optional field may be null, which means the same as leaving it out. Unknown fields are borne.
-"""
+"""OpenAI's wire models of chats and completions, and those of /tokenize, as far as this server acts on them."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from forebay_runtime.request import RequestError
+from forebay_runtime.server.wire import Wire, at_fault
 
 MAX_OUTPUTS = 128  # n, as OpenAI bounds it
 MAX_LOGPROBS = 20
 _INT64 = 1 << 63
-
-Model = TypeVar("Model", bound=BaseModel)
-
-
-def parse(model: type[Model], body: object) -> Model:
-    """RequestError 400 that names the first field at fault."""
-    try:
-        return model.model_validate(body)
-    except ValidationError as e:
-        raise _request_error(e.errors(include_url=False, include_input=False)[0]) from None
-
-
-def _request_error(error: ErrorDetails) -> RequestError:
-    param = ""
-    for part in error["loc"]:
-        param += f"[{part}]" if isinstance(part, int) else f".{part}" if param else str(part)
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "missing":
-        return RequestError(f"{param} is missing.", code="missing_required_parameter", param=param or None)
-    param = param or error.get("ctx", {}).get("param", "")
-    code = "invalid_type" if error["type"].endswith("_type") else "invalid_value"
-    return RequestError(f"{param}: {message}" if param else message, code=code, param=param or None)
-
-
-def _at_fault(param: str, message: str) -> PydanticCustomError:
-    """For rules about several fields, which pydantic blames on no field."""
-    return PydanticCustomError("invalid_value", "{message}", {"message": message, "param": param})
 
 
 def _stop_strings(value: Any) -> Any:
@@ -75,16 +44,12 @@ def _text_of_part(part: Any) -> str:
     return text
 
 
-class _Wire(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
-class StreamOptions(_Wire):
+class StreamOptions(Wire):
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = None
 
 
-class Message(_Wire):
+class Message(Wire):
     model_config = ConfigDict(strict=True, extra="allow")  # templates read more than we do
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -118,12 +83,9 @@ def _with_parsed_arguments(call: dict[str, Any]) -> dict[str, Any]:
         return call
 
 
-class _Generation(_Wire):
-    """What chats and completions have in common."""
+class Sampling(Wire):
+    """How tokens are drawn and where they end: the same words on every path."""
 
-    model: str
-    n: int | None = Field(None, ge=1, le=MAX_OUTPUTS)
-    max_tokens: int | None = Field(None, ge=1)
     min_tokens: int | None = Field(None, ge=0)
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, ge=0, le=1)
@@ -142,13 +104,21 @@ class _Generation(_Wire):
     skip_special_tokens: bool | None = None
     ignore_eos: bool | None = None
     cache_salt: str | None = None
+
+
+class _Generation(Sampling):
+    """What chats and completions have in common."""
+
+    model: str
+    n: int | None = Field(None, ge=1, le=MAX_OUTPUTS)
+    max_tokens: int | None = Field(None, ge=1)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 
     @model_validator(mode="after")
     def _check_stream_options(self) -> Self:
         if self.stream_options is not None and not self.stream:
-            raise _at_fault("stream_options", "only together with stream true")
+            raise at_fault("stream_options", "only together with stream true")
         return self
 
 
@@ -165,7 +135,7 @@ class ChatCompletionRequest(_Generation):
     @model_validator(mode="after")
     def _check_logprobs(self) -> Self:
         if self.top_logprobs and not self.logprobs:
-            raise _at_fault("top_logprobs", "only together with logprobs true")
+            raise at_fault("top_logprobs", "only together with logprobs true")
         return self
 
 
@@ -178,13 +148,13 @@ class CompletionRequest(_Generation):
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
         if self.best_of not in (None, self.n or 1):
-            raise _at_fault("best_of", "other values than n's are not supported by this server")
+            raise at_fault("best_of", "other values than n's are not supported by this server")
         if self.echo and self.logprobs is not None:
-            raise _at_fault("logprobs", "not supported together with echo by this server")
+            raise at_fault("logprobs", "not supported together with echo by this server")
         return self
 
 
-class TokenizeRequest(_Wire):
+class TokenizeRequest(Wire):
     """`prompt` or `messages`; `content` is llama.cpp's word for the former, `add_special` for the flag."""
 
     model: str | None = None
@@ -197,10 +167,10 @@ class TokenizeRequest(_Wire):
     @model_validator(mode="after")
     def _check_input(self) -> Self:
         if self.prompt is None and self.content is None and self.messages is None:
-            raise _at_fault("prompt", "prompt or messages is missing")
+            raise at_fault("prompt", "prompt or messages is missing")
         return self
 
 
-class DetokenizeRequest(_Wire):
+class DetokenizeRequest(Wire):
     model: str | None = None
     tokens: list[Annotated[int, Field(ge=0)]]

@@ -13,7 +13,8 @@ from forebay_runtime.request import RequestError
 from forebay_runtime.server.body import read_object
 from forebay_runtime.server.endpoint import Service
 from forebay_runtime.server.prompts import PromptReader
-from forebay_runtime.server.protocol import DetokenizeRequest, TokenizeRequest, parse
+from forebay_runtime.server.protocol import DetokenizeRequest, TokenizeRequest
+from forebay_runtime.server.wire import parse
 
 
 class Tokenization:
