@@ -17,7 +17,7 @@ venv: .venv/.ready
 .venv/.ready: requirements/dev.lock operator/pyproject.toml runtime/pyproject.toml
 	python3 -m pip --version >/dev/null && (command -v uv >/dev/null || python3 -m pip install --quiet --root-user-action=ignore uv)
 	[ -x $(PY) ] || uv venv --quiet --python 3.11 .venv
-	uv pip sync --quiet --require-hashes --python $(PY) requirements/dev.lock
+	uv pip sync --quiet --compile-bytecode --require-hashes --python $(PY) requirements/dev.lock
 	uv pip install --quiet --python $(PY) --no-deps --no-build-isolation -e operator -e runtime
 	touch $@
 

@@ -17,8 +17,10 @@ from forebay_runtime.request import TokenLogprobs
 from forebay_runtime.scheduling.scheduler import Scheduler
 from forebay_runtime.scheduling.sequence import Sequence
 from forebay_runtime.scheduling.step import SampledTokens, ScheduledSequence, Step, StepResult
-from forebay_runtime.server.app import Application, Served, make_application
-from forebay_runtime.server.serving import bind, serve
+from forebay_runtime.server.app import Application, make_application
+from forebay_runtime.server.listening import bind
+from forebay_runtime.server.served import Served
+from forebay_runtime.server.serving import serve
 from tests.support.paged_model import PagedModel
 from tests.support.toy_text import toy_template, toy_tokenizer
 

@@ -104,17 +104,14 @@ def _serve(args: argparse.Namespace) -> int:
     except Exception as e:
         log.exception("this is a fault of forebay-runtime's own")
         return _fail(f"{type(e).__name__}: {e}")
-    return 0
 
 
-def _run(model: ModelOptions, options: SchedulerOptions, config: ServerConfig, began: float) -> None:
-    import uvloop
-
-    from forebay_runtime.build import build
-    from forebay_runtime.server.app import make_application
-    from forebay_runtime.server.serving import bind, serve
+def _run(model: ModelOptions, options: SchedulerOptions, config: ServerConfig, began: float) -> NoReturn:
+    from forebay_runtime.server.listening import bind
 
     with bind(config.host, config.port) as listener:
+        from forebay_runtime.build import build
+
         served = build(model, options)
         log.info(
             "%s is loaded after %.1f s: context %d, %d KV blocks of %d, %d sequences and %d tokens a step",
@@ -122,8 +119,22 @@ def _run(model: ModelOptions, options: SchedulerOptions, config: ServerConfig, b
             *(served.scheduler.num_blocks, served.scheduler.block_size, served.scheduler.max_num_seqs),
             served.scheduler.max_num_batched_tokens,
         )
+        import uvloop
+
+        from forebay_runtime.server.app import make_application
+        from forebay_runtime.server.serving import serve
+
         log.info("listening on http://%s:%d", *listener.getsockname()[:2])
         uvloop.run(serve(partial(make_application, served, config), config, listener))
+    _leave()
+
+
+def _leave() -> NoReturn:
+    """All is answered. Python would take apart torch and the weights, and a pod would linger for that second."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _model_options(args: argparse.Namespace) -> ModelOptions:

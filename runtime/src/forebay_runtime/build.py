@@ -16,7 +16,7 @@ from forebay_runtime.engine import Engine
 from forebay_runtime.failures import StartUpError
 from forebay_runtime.request import Request, SamplingParams
 from forebay_runtime.scheduling.scheduler import Scheduler
-from forebay_runtime.server.app import Served
+from forebay_runtime.server.served import Served
 from forebay_runtime.text.chat import ChatTemplate
 from forebay_runtime.text.errors import TokenizerError
 from forebay_runtime.text.loading import load_tokenizer
@@ -51,9 +51,15 @@ def build(model: ModelOptions, options: SchedulerOptions) -> Served:
 
 
 def _read_text(path: Path) -> Text:
+    """Imports hold the interpreter, reading weights doesn't: all but torch's wait until the weights are being read."""
     tokenizer = load_tokenizer(path)
-    template = tokenizer.chat_template
-    return Text(tokenizer, None if template is None else ChatTemplate(template, tokenizer))
+    import forebay_runtime.models.loader  # the other thread imports it, and torch: here this only waits
+
+    template = None if tokenizer.chat_template is None else ChatTemplate(tokenizer.chat_template, tokenizer)
+    import forebay_runtime.server.app
+    import forebay_runtime.server.serving  # noqa: F401, so that they are there once the model is
+
+    return Text(tokenizer, template)
 
 
 def _load(model: ModelOptions) -> tuple[Text, LoadedModel]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -91,3 +93,14 @@ def test_a_template_reaches_nothing_of_python() -> None:
 def test_a_template_that_does_not_compile_is_refused_at_start() -> None:
     with pytest.raises(TokenizerError, match="does not compile"):
         ChatTemplate("{% for %}", TOY)
+
+
+def test_rendering_needs_no_more_of_transformers_than_its_templates() -> None:
+    code = (
+        "import sys; from forebay_runtime.text.template_engine import import_renderer; render = import_renderer()\n"
+        "assert not [m for m in sys.modules if m.startswith('transformers')]\n"
+        "print(render([[{'content': 'so'}]], chat_template='{{ messages[0].content }}')[0][0])\n"
+        "import transformers.utils; transformers.utils.ContextManagers"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "so"

@@ -16,8 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from forebay_runtime.config import SchedulerConfig, ServerConfig
-from forebay_runtime.engine import Engine
+from forebay_runtime.config import ServerConfig
 from forebay_runtime.request import RequestError
 from forebay_runtime.server import errors
 from forebay_runtime.server.admission import Admission
@@ -30,22 +29,9 @@ from forebay_runtime.server.models import Models
 from forebay_runtime.server.names import ServedNames
 from forebay_runtime.server.openai_dialects import ChatDialect, CompletionDialect
 from forebay_runtime.server.prompts import PromptReader
+from forebay_runtime.server.served import Served
 from forebay_runtime.server.tokenization import Tokenization
 from forebay_runtime.server.unsupported import PATHS
-from forebay_runtime.text.chat import ChatTemplate
-from forebay_runtime.text.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """One loaded model, ready to be asked. `vocab_size` counts the rows of its embedding."""
-
-    engine: Engine
-    tokenizer: Tokenizer
-    template: ChatTemplate | None
-    scheduler: SchedulerConfig
-    vocab_size: int
-    version: str
 
 
 @dataclass(frozen=True, slots=True)

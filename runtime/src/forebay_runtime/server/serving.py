@@ -13,7 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from forebay_runtime.config import ServerConfig
-from forebay_runtime.failures import BrokenEngine, StartUpError
+from forebay_runtime.failures import BrokenEngine
 from forebay_runtime.request import RequestError
 from forebay_runtime.server.app import Application
 from forebay_runtime.server.errors import SHUT_DOWN, error_body
@@ -23,22 +23,6 @@ _KEEP_ALIVE = 120  # seconds; longer than clients and the gateway keep idle conn
 _LAST_WORDS = 5  # seconds for replies that are on their way out when everything has ended
 
 log = logging.getLogger(__name__)
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """Takes the port, before a model is loaded for nothing. StartUpError if it can't be had."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-        except OSError:
-            listener.close()
-            raise
-    except OSError as e:
-        raise StartUpError(f"{host}:{port} can't be listened on: {e.strerror or e}") from e
-    return listener
 
 
 class Server(uvicorn.Server):

@@ -1,7 +1,6 @@
 """Chat templates: messages to the ids of a prompt. The template may write control tokens, what users say may not.
 
-transformers renders, in its sandbox. Only its module of templates is imported, and only with the first template:
-even that takes seconds, which at start pass beside the loading of the weights.
+transformers renders, in its sandbox.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import jinja2
 
 from forebay_runtime.request import RequestError
 from forebay_runtime.text.errors import TokenizerError
+from forebay_runtime.text.template_engine import import_renderer
 from forebay_runtime.text.tokenizer import Tokenizer
 
 Message = Mapping[str, Any]
@@ -26,9 +26,7 @@ class ChatTemplate:
     """Renders one model's template. TokenizerError if the template does not compile."""
 
     def __init__(self, template: str, tokenizer: Tokenizer) -> None:
-        from transformers.utils.chat_template_utils import render_jinja_template
-
-        self._render_template = render_jinja_template
+        self._render_template = import_renderer()
         self._tokenizer = tokenizer
         self._control = ControlTokens(tokenizer.control_tokens)
         self._special = {"bos_token": tokenizer.bos_token or "", "eos_token": tokenizer.eos_token or ""}

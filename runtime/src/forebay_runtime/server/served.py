@@ -1,0 +1,22 @@
+"""What the server serves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from forebay_runtime.config import SchedulerConfig
+from forebay_runtime.engine import Engine
+from forebay_runtime.text.chat import ChatTemplate
+from forebay_runtime.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One loaded model, ready to be asked. `vocab_size` counts the rows of its embedding."""
+
+    engine: Engine
+    tokenizer: Tokenizer
+    template: ChatTemplate | None
+    scheduler: SchedulerConfig
+    vocab_size: int
+    version: str
