@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from forebay_runtime.request import FinishReason, RequestOutput, TokenLogprobs
+from forebay_runtime.text.answer import AnswerParser, CallBegun, Piece
 from forebay_runtime.text.detokenizer import Detokenizer
 from forebay_runtime.text.tokenizer import Tokenizer
 
@@ -19,7 +20,7 @@ class LogprobRow:
 
 
 class Choice:
-    """Collects what `take_text` and `take_rows` hand on."""
+    """Collects what `take_text` or `take_pieces`, and `take_rows`, hand on."""
 
     def __init__(
         self,
@@ -27,6 +28,7 @@ class Choice:
         prompt_index: int,
         tokenizer: Tokenizer,
         detokenizer: Detokenizer,
+        parser: AnswerParser,
         *,
         skip_special_tokens: bool = True,
     ) -> None:
@@ -34,7 +36,10 @@ class Choice:
         self.prompt_index = prompt_index
         self._tokenizer = tokenizer
         self._detokenizer = detokenizer
-        self._skipped = tokenizer.special_ids if skip_special_tokens else frozenset()
+        self._parser = parser
+        hidden = tokenizer.special_ids if skip_special_tokens else frozenset()
+        self._skipped = hidden - tokenizer.ids_of(parser.markers)
+        self._num_calls = 0
         self._text: list[str] = []
         self._rows: list[LogprobRow] = []
         self.num_tokens = 0
@@ -66,6 +71,21 @@ class Choice:
         text = "".join(self._text)
         self._text.clear()
         return text
+
+    def take_pieces(self) -> list[Piece]:
+        """What has become certain since the last call, told apart. Not together with `take_text`."""
+        pieces = self._parser.push(self.take_text())
+        if self.finish_reason is not None:
+            pieces += self._parser.finish()
+        self._num_calls += sum(isinstance(piece, CallBegun) for piece in pieces)
+        return pieces
+
+    @property
+    def reason(self) -> str:
+        """finish_reason as OpenAI puts it; known once the last pieces have been taken."""
+        if self.finish_reason is FinishReason.STOP and self._num_calls:
+            return "tool_calls"
+        return (self.finish_reason or FinishReason.ERROR).value
 
     def take_rows(self) -> list[LogprobRow]:
         """The logprobs of the text that has become certain, each token once."""

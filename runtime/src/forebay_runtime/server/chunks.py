@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from forebay_runtime.request import RequestError
-from forebay_runtime.server.choice import Choice
+from forebay_runtime.server.choice import Choice, LogprobRow
 from forebay_runtime.server.dialects import Generated, Head
 from forebay_runtime.server.errors import error_body
 from forebay_runtime.server.generation import Generation
@@ -32,9 +32,8 @@ class Chunks:
         return b"".join(self._chunk(opening) for opening in openings if opening is not None)
 
     def events(self, choice: Choice) -> bytes:
-        text = choice.take_text()
-        rows = choice.take_rows() if self._logprobs else None
-        data = self._chunk(self._shape.piece(choice, text, rows)) if text or rows else b""
+        piece = self._shape.piece(choice, self._rows(choice))
+        data = b"" if piece is None else self._chunk(piece)
         if choice.finish_reason is not None and not choice.error:
             data += self._chunk(self._shape.closing(choice))
         return data
@@ -49,11 +48,11 @@ class Chunks:
         return event(error_body(error))
 
     def whole(self) -> Json:
-        choices = [
-            self._shape.whole(c, c.take_text(), c.take_rows() if self._logprobs else None)
-            for c in self._generation.choices
-        ]
+        choices = [self._shape.whole(c, self._rows(c)) for c in self._generation.choices]
         return self._envelope(self._shape.whole_object, choices) | {"usage": self._generation.usage()}
+
+    def _rows(self, choice: Choice) -> list[LogprobRow] | None:
+        return choice.take_rows() if self._logprobs else None
 
     def _chunk(self, choice: Json) -> bytes:
         chunk = self._envelope(self._shape.chunk_object, [choice])

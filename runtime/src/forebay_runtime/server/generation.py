@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from forebay_runtime.server.loop import EngineLoop
 from forebay_runtime.server.metrics import Metrics
 from forebay_runtime.server.prompts import Prompt
 from forebay_runtime.server.sampling import seed_of
+from forebay_runtime.text.answer import AnswerParser, PlainParser
 from forebay_runtime.text.detokenizer import Detokenizer
 from forebay_runtime.text.tokenizer import Tokenizer
 
@@ -31,6 +32,7 @@ class Order:
     include_stop: bool = False
     skip_special_tokens: bool = True
     cache_salt: str = ""
+    parser: Callable[[], AnswerParser] = PlainParser  # a new one for each output
 
 
 class Generation:
@@ -90,7 +92,12 @@ class Generation:
         order = self._order
         detokenizer = Detokenizer(order.stop, include_stop=order.include_stop)
         return Choice(
-            index, index // order.n, self._tokenizer, detokenizer, skip_special_tokens=order.skip_special_tokens
+            index,
+            index // order.n,
+            self._tokenizer,
+            detokenizer,
+            order.parser(),
+            skip_special_tokens=order.skip_special_tokens,
         )
 
     def _request(self, choice: Choice) -> Request:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from forebay_runtime.request import FinishReason
 from forebay_runtime.server.choice import Choice, LogprobRow
 from forebay_runtime.server.prompts import Prompt
+from forebay_runtime.text.answer import Answer, ArgumentsSaid, CallBegun, Piece, Said, Thought, answer_of
 from forebay_runtime.text.tokenizer import Tokenizer
 
 Json = dict[str, Any]
 
 
 class Shape(Protocol):
-    """How one endpoint puts its choices. `rows` is None where no logprobs were asked for."""
+    """How one endpoint puts its choices, taking from them what has come. `rows` is None without logprobs."""
 
     whole_object: str
     chunk_object: str
@@ -23,11 +23,13 @@ class Shape(Protocol):
         """A stream's first words on a choice, before any token."""
         ...
 
-    def piece(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None) -> Json: ...
+    def piece(self, choice: Choice, rows: Sequence[LogprobRow] | None) -> Json | None:
+        """None where nothing has."""
+        ...
 
     def closing(self, choice: Choice) -> Json: ...
 
-    def whole(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None) -> Json: ...
+    def whole(self, choice: Choice, rows: Sequence[LogprobRow] | None) -> Json: ...
 
 
 class ChatShape:
@@ -40,19 +42,23 @@ class ChatShape:
         delta = {"role": "assistant", "content": ""}
         return {"index": choice.index, "delta": delta, "logprobs": None, "finish_reason": None}
 
-    def piece(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None) -> Json:
-        delta = {"content": text}
+    def piece(self, choice: Choice, rows: Sequence[LogprobRow] | None) -> Json | None:
+        delta = _delta(choice.take_pieces())
+        if not delta and not rows:
+            return None
+        delta = delta or {"content": ""}
         return {"index": choice.index, "delta": delta, "logprobs": self._logprobs(rows), "finish_reason": None}
 
     def closing(self, choice: Choice) -> Json:
-        return {"index": choice.index, "delta": {}, "logprobs": None, "finish_reason": _reason(choice)}
+        return {"index": choice.index, "delta": {}, "logprobs": None, "finish_reason": choice.reason}
 
-    def whole(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None) -> Json:
+    def whole(self, choice: Choice, rows: Sequence[LogprobRow] | None) -> Json:
+        message = _message(answer_of(choice.take_pieces()))
         return {
             "index": choice.index,
-            "message": {"role": "assistant", "content": text, "refusal": None},
+            "message": message,
             "logprobs": self._logprobs(rows),
-            "finish_reason": _reason(choice),
+            "finish_reason": choice.reason,
         }
 
     def _logprobs(self, rows: Sequence[LogprobRow] | None) -> Json | None:
@@ -76,14 +82,15 @@ class CompletionShape:
     def opening(self, choice: Choice) -> Json | None:
         return self._json(choice, self._echoed(choice), None, None) if self._echo else None
 
-    def piece(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None) -> Json:
-        return self._json(choice, text, rows, None)
+    def piece(self, choice: Choice, rows: Sequence[LogprobRow] | None) -> Json | None:
+        text = choice.take_text()
+        return self._json(choice, text, rows, None) if text or rows else None
 
     def closing(self, choice: Choice) -> Json:
-        return self._json(choice, "", None, _reason(choice))
+        return self._json(choice, "", None, choice.reason)
 
-    def whole(self, choice: Choice, text: str, rows: Sequence[LogprobRow] | None) -> Json:
-        return self._json(choice, self._echoed(choice) + text, rows, _reason(choice))
+    def whole(self, choice: Choice, rows: Sequence[LogprobRow] | None) -> Json:
+        return self._json(choice, self._echoed(choice) + choice.take_text(), rows, choice.reason)
 
     def _echoed(self, choice: Choice) -> str:
         if not self._echo:
@@ -117,5 +124,36 @@ class CompletionShape:
             return "bytes:" + "".join(f"\\x{b:02x}" for b in data)
 
 
-def _reason(choice: Choice) -> str:
-    return (choice.finish_reason or FinishReason.ERROR).value
+def _message(answer: Answer) -> Json:
+    """`content` is null where there are calls and nothing was said."""
+    message: Json = {"role": "assistant", "content": answer.said, "refusal": None}
+    if answer.thought:
+        message["reasoning_content"] = answer.thought
+    if answer.calls:
+        message["content"] = answer.said or None
+        message["tool_calls"] = [_call(call.call_id, call.name, call.arguments) for call in answer.calls]
+    return message
+
+
+def _delta(pieces: Sequence[Piece]) -> Json:
+    """One delta of all the pieces; of each call one entry, which names it if it begins here."""
+    said = "".join(p.text for p in pieces if isinstance(p, Said))
+    thought = "".join(p.text for p in pieces if isinstance(p, Thought))
+    calls: dict[int, Json] = {}
+    for piece in pieces:
+        match piece:
+            case CallBegun(index, call_id, name):
+                calls[index] = {"index": index, **_call(call_id, name, "")}
+            case ArgumentsSaid(index, text):
+                entry = calls.setdefault(index, {"index": index, "function": {"arguments": ""}})
+                entry["function"]["arguments"] += text
+    delta: Json = {"content": said} if said else {}
+    if thought:
+        delta["reasoning_content"] = thought
+    if calls:
+        delta["tool_calls"] = list(calls.values())
+    return delta
+
+
+def _call(call_id: str, name: str, arguments: str) -> Json:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}

@@ -49,6 +49,11 @@ class Tokenizer:
         """Pieces encoded one by one and joined, so that no token spans two of them. Adds no special tokens."""
         return [i for piece in pieces if piece for i in self.encode(piece, add_special_tokens=False)]
 
+    def ids_of(self, texts: Iterable[str]) -> frozenset[int]:
+        """The ids of those added tokens whose texts are among these."""
+        wanted = {text.encode() for text in texts}
+        return frozenset(i for i, data in self._added.items() if data in wanted) if wanted else frozenset()
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of the ids, control tokens written out; U+FFFD for what is no UTF-8."""
         return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", "replace")
