@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from forebay_operator.cluster import LiveCluster
-from forebay_operator.handlers import WATCHED, Wiring, settings
+from forebay_operator.cluster.cache import about
+from forebay_operator.handlers import Wiring
 from forebay_operator.observed import SERVICE_LABEL
 from tests.operator.builders import CONFIG, CREATED, SOURCE
 from tests.operator.test_live_cluster import MemoryApi
@@ -20,20 +20,20 @@ class Woken(set[tuple[str, str]]):
 
 @pytest.fixture
 def wiring() -> Wiring:
-    found = Wiring(CONFIG, port=0)
-    found._cluster = LiveCluster(MemoryApi())  # type: ignore[arg-type]
+    found = Wiring(CONFIG, None, MemoryApi())  # type: ignore[arg-type]
     found._queue = Woken()  # type: ignore[assignment]
     return found
 
 
 async def child(wiring: Wiring, **meta: Any) -> set[tuple[str, str]]:
-    await wiring.child_event({"type": "MODIFIED", "object": {"metadata": {"name": "it", "namespace": "ns", **meta}}})
+    wiring.child_changed(about({"metadata": {"name": "it", "namespace": "ns", **meta}}))
     return wiring._queue  # type: ignore[return-value]
 
 
 async def resource(wiring: Wiring, name: str, type: str | None = "ADDED", model: str = "m") -> set[tuple[str, str]]:
     wiring._queue.clear()  # type: ignore[attr-defined]
-    meta = {"name": name, "namespace": "ns", "uid": name, "generation": 1, "creationTimestamp": CREATED}
+    stamps = {"uid": name, "generation": 1, "creationTimestamp": CREATED, "resourceVersion": "7"}
+    meta = {"name": name, "namespace": "ns", **stamps}
     spec = {"model": {"source": SOURCE, "servedName": model}}
     await wiring.resource_event({"type": type, "object": {"metadata": meta, "spec": spec}})
     return wiring._queue  # type: ignore[return-value]
@@ -59,6 +59,7 @@ async def test_a_resource_wakes_itself_and_those_that_want_its_model_name(wiring
     assert await resource(wiring, "first", "DELETED") == {("ns", "first"), ("ns", "second")}
 
 
-def test_the_api_server_sends_this_operators_own_children_alone() -> None:
-    selectors = settings().watching.label_selectors
-    assert {selectors[w] for w in WATCHED} == {"app.kubernetes.io/managed-by=forebay-operator"}
+async def test_a_status_of_its_own_wakes_nobody(wiring: Wiring) -> None:
+    await resource(wiring, "first")
+    wiring._cluster._told["ns", "first"] = "7"
+    assert await resource(wiring, "first", "MODIFIED") == set()

@@ -12,8 +12,18 @@ from forebay_operator.cluster import LiveCluster
 from forebay_operator.cluster.api import APPLY, as_yaml
 from forebay_operator.cluster.live import child_path, resource_path
 from forebay_operator.happenings import Happening, Verb
-from forebay_operator.observed import FIELD_OWNER, Known, Manifest, Missing, Observed, Unreadable
-from forebay_operator.refusal import ApiError, ClusterUnavailable, NamespaceEnding, Refused
+from forebay_operator.observed import (
+    CHILD_KINDS,
+    FIELD_OWNER,
+    MANAGED_LABEL,
+    Known,
+    Manifest,
+    Missing,
+    Observed,
+    Pod,
+    Unreadable,
+)
+from forebay_operator.refusal import ApiError, ClusterUnavailable, NamespaceEnding, Overlooked, Refused
 from tests.operator.builders import SOURCE, desired, resource, wanted
 
 KEY = ("ns", "demo")
@@ -75,6 +85,7 @@ class MemoryApi:
         else:
             meta = {**held["metadata"], **body.get("metadata", {})}
             held = {**held, **copy.deepcopy(body), "metadata": meta}
+        held["metadata"].setdefault("generation", 1)
         if content == APPLY:
             entries = held["metadata"].get("managedFields", [])
             held["metadata"]["managedFields"] = entries if OURS in entries else [*entries, OURS]
@@ -87,6 +98,34 @@ class MemoryApi:
         found = [(m, p) for m, p in self.sent if m in WRITES]
         self.sent.clear()
         return found
+
+
+class Mirror:
+    """A cache that is never behind: of the API server's objects those that have the operator's label."""
+
+    kinds = tuple(CHILD_KINDS.values())
+
+    def __init__(self, api: MemoryApi) -> None:
+        self._api = api
+
+    def child(self, kind: str, namespace: str, name: str) -> Manifest | None:
+        live = self._api.objects.get(CHILD_KINDS[kind].path(namespace, name))
+        ours = live is not None and MANAGED_LABEL in (live["metadata"].get("labels") or {})
+        return {**copy.deepcopy(live), "kind": kind} if live and ours else None
+
+    def pods(self, key: tuple[str, str]) -> tuple[Pod, ...]:
+        return ()
+
+    def failed_creation(self, key: tuple[str, str]) -> dict[str, str]:
+        return {}
+
+    def wrote(self, manifest: Manifest) -> None: ...
+
+    def removed(self, manifest: Manifest) -> None: ...
+
+
+def live_cluster(api: MemoryApi) -> LiveCluster:
+    return LiveCluster(api, Mirror(api))  # type: ignore[arg-type]
 
 
 def api_with(spec: dict[str, Any] | None = None, **meta: Any) -> MemoryApi:
@@ -111,7 +150,7 @@ SERVICE = desired(wanted(resource()), "Service")
 
 async def test_what_was_applied_is_not_applied_again() -> None:
     api = api_with()
-    cluster = LiveCluster(api)  # type: ignore[arg-type]
+    cluster = live_cluster(api)
     (made,) = await cluster.apply([SERVICE], await observe(cluster))
     assert made.verb is Verb.MADE
     api.writes()
@@ -121,16 +160,16 @@ async def test_what_was_applied_is_not_applied_again() -> None:
 
 async def test_after_a_restart_an_unchanged_child_is_applied_once_and_told_to_nobody() -> None:
     api = api_with()
-    first = LiveCluster(api)  # type: ignore[arg-type]
+    first = live_cluster(api)
     await first.apply([SERVICE], await observe(first))
-    second = LiveCluster(api)  # type: ignore[arg-type]
+    second = live_cluster(api)
     for _ in range(2):
         assert await second.apply([SERVICE], await observe(second)) == []
 
 
 async def test_a_change_by_another_is_put_back() -> None:
     api = api_with()
-    cluster = LiveCluster(api)  # type: ignore[arg-type]
+    cluster = live_cluster(api)
     await cluster.apply([SERVICE], await observe(cluster))
     api.objects[child_path(SERVICE)]["spec"]["type"] = "NodePort"
     (change,) = await cluster.apply([SERVICE], await observe(cluster))
@@ -140,7 +179,7 @@ async def test_a_change_by_another_is_put_back() -> None:
 
 async def test_a_displaced_port_is_replaced_and_owned_by_apply_alone() -> None:
     api = api_with()
-    cluster = LiveCluster(api)  # type: ignore[arg-type]
+    cluster = live_cluster(api)
     await cluster.apply([SERVICE], await observe(cluster))
     there = api.objects[child_path(SERVICE)]
     there["spec"]["ports"][0]["port"] = 81
@@ -152,7 +191,7 @@ async def test_a_displaced_port_is_replaced_and_owned_by_apply_alone() -> None:
 
 async def test_only_own_children_of_unwanted_kinds_are_removed() -> None:
     api = api_with()
-    cluster = LiveCluster(api)  # type: ignore[arg-type]
+    cluster = live_cluster(api)
     hpa = desired(wanted(resource(scaling={"maxReplicas": 2, "targets": {"queueDepth": 1}})), "HorizontalPodAutoscaler")
     await cluster.apply([SERVICE, hpa], await observe(cluster))
     pdb = desired(wanted(resource()), "PodDisruptionBudget")
@@ -163,14 +202,45 @@ async def test_only_own_children_of_unwanted_kinds_are_removed() -> None:
     assert child_path(theirs) in api.objects
 
 
+async def test_what_stands_unseen_in_the_place_of_a_child_is_looked_at_before_anything_is_written() -> None:
+    api = api_with()
+    cluster = live_cluster(api)
+    theirs = {"metadata": {"name": "demo", "namespace": "ns", "uid": "x", "labels": {"a": "b"}}}
+    api.objects[child_path(SERVICE)] = theirs
+    first = await observe(cluster)
+    assert "Service" not in first.children, "the watches show nothing of others"
+    deployment = desired(wanted(resource()), "Deployment")
+    api.writes()
+    with pytest.raises(Overlooked):
+        await cluster.apply([deployment, SERVICE], first)
+    assert api.writes() == []
+    assert (await observe(cluster)).children["Service"]["metadata"]["uid"] == "x"
+    del api.objects[child_path(SERVICE)]
+    assert "Service" not in (await observe(cluster)).children
+
+
+async def test_an_own_status_is_known_again_but_not_with_another_generation() -> None:
+    api = api_with()
+    cluster = live_cluster(api)
+    path = resource_path(KEY)
+    api.objects[path + "/status"] = api.objects[path]
+    await cluster.write_status(resource(), wanted(resource()).status)
+    version = api.objects[path + "/status"]["metadata"]["resourceVersion"]
+    assert cluster.is_own_status(KEY, version)
+    assert not cluster.is_own_status(KEY, "another")
+    other = live_cluster(api)
+    await other.write_status(resource(generation=7), wanted(resource()).status)
+    assert not other.is_own_status(KEY, api.objects[path + "/status"]["metadata"]["resourceVersion"])
+
+
 async def test_a_resource_that_is_gone_is_seen_as_none() -> None:
-    assert await LiveCluster(MemoryApi()).observe(KEY) is None  # type: ignore[arg-type]
+    assert await live_cluster(MemoryApi()).observe(KEY) is None
 
 
 @pytest.mark.parametrize("present", [True, False])
 async def test_a_named_secret_is_looked_at(present: bool) -> None:
     api = api_with({"model": {"source": SOURCE, "credentialsSecret": "token"}})
-    cluster = LiveCluster(api)  # type: ignore[arg-type]
+    cluster = live_cluster(api)
     path = "/api/v1/namespaces/ns/secrets/token"
     if present:
         api.objects[path] = {"metadata": {"uid": "u", "labels": {"a": "b"}}, "data": {"token": "Zmlyc3Q="}}
@@ -186,12 +256,12 @@ async def test_a_named_secret_is_looked_at(present: bool) -> None:
 async def test_a_secret_that_may_not_be_read_is_unknown() -> None:
     api = api_with({"model": {"source": SOURCE, "credentialsSecret": "token"}})
     api.fails["GET", "secrets/token"] = ApiError(403, "Forbidden", "no")
-    assert isinstance((await observe(LiveCluster(api))).credentials, Unreadable)  # type: ignore[arg-type]
+    assert isinstance((await observe(live_cluster(api))).credentials, Unreadable)
 
 
 async def test_a_rival_is_looked_at_before_it_is_believed() -> None:
     api = api_with({"model": {"source": SOURCE, "servedName": "old"}})
-    cluster = LiveCluster(api)  # type: ignore[arg-type]
+    cluster = live_cluster(api)
     cluster.names.heard(resource("old", created="2026-01-01T00:00:00Z"))
     assert (await observe(cluster)).rival is None, "the index remembers one that is gone"
     old = {
@@ -205,7 +275,7 @@ async def test_a_rival_is_looked_at_before_it_is_believed() -> None:
 
 async def test_an_equal_status_is_not_written() -> None:
     api = api_with()
-    cluster = LiveCluster(api)  # type: ignore[arg-type]
+    cluster = live_cluster(api)
     status = wanted(resource()).status
     await cluster.write_status(resource(), status)
     assert len(api.writes()) == 1
@@ -225,7 +295,7 @@ async def test_an_equal_status_is_not_written() -> None:
 async def test_whose_fault_a_failed_write_is(error: ApiError, expected: type[Exception]) -> None:
     api = api_with()
     api.fails["PATCH", "services/demo"] = error
-    cluster = LiveCluster(api)  # type: ignore[arg-type]
+    cluster = live_cluster(api)
     with pytest.raises(expected, match="Service demo"):
         await cluster.apply([SERVICE], Observed())
 
@@ -233,7 +303,7 @@ async def test_whose_fault_a_failed_write_is(error: ApiError, expected: type[Exc
 async def test_one_refused_child_does_not_keep_the_others_away() -> None:
     api = api_with()
     api.fails["PATCH", "services/demo"] = ApiError(422, "Invalid", "no")
-    cluster = LiveCluster(api)  # type: ignore[arg-type]
+    cluster = live_cluster(api)
     deployment = desired(wanted(resource()), "Deployment")
     with pytest.raises(Refused):
         await cluster.apply([SERVICE, deployment], Observed())
@@ -243,7 +313,7 @@ async def test_one_refused_child_does_not_keep_the_others_away() -> None:
 async def test_an_event_that_cannot_be_written_is_no_failure() -> None:
     api = api_with()
     api.fails["POST", "events"] = ApiError(403, "Forbidden", "no")
-    await LiveCluster(api).record(resource(), [Happening("Ready", "it serves")])  # type: ignore[arg-type]
+    await live_cluster(api).record(resource(), [Happening("Ready", "it serves")])
 
 
 def test_any_text_is_sent_in_a_form_that_yaml_takes() -> None:

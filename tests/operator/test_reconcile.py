@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -11,7 +12,7 @@ import pytest
 from forebay_operator.happenings import Change, Happening, Verb
 from forebay_operator.observed import Known, Manifest, Observed
 from forebay_operator.reconcile import reconcile
-from forebay_operator.refusal import ClusterUnavailable, NamespaceEnding, Refused
+from forebay_operator.refusal import ClusterUnavailable, NamespaceEnding, Overlooked, Refused
 from forebay_operator.resource import InferenceService, Status
 from tests.operator.builders import CONFIG, NOW, SOURCE, live, observed, pod_body, resource, revision
 
@@ -140,8 +141,47 @@ async def test_a_refused_child_is_told_in_the_status_and_tried_again() -> None:
 async def test_children_that_go_with_their_namespace_are_not_made_again() -> None:
     cluster = FakeCluster(resource(), namespace_ends=True)
     assert await once(cluster) == CONFIG.resync
-    assert cluster.writes == 0
+    assert cluster.kinds() == set()
     assert cluster.events == []
+
+
+async def test_a_fresh_resource_has_a_status_before_it_has_children() -> None:
+    cluster = FakeCluster(resource(), refuses={"Service": "no"})
+    before: list[Status] = []
+    apply = cluster.apply
+
+    async def watched(manifests: Sequence[Manifest], observed: Observed) -> list[Change]:
+        assert cluster.resource
+        assert cluster.resource.status
+        before.append(cluster.resource.status)
+        return await apply(manifests, observed)
+
+    cluster.apply = watched  # type: ignore[method-assign]
+    with pytest.raises(Refused):
+        await once(cluster)
+    assert before[0].selector
+    assert [e.reason for e in cluster.events] == ["InvalidSpec"], "what is told is told of the end of the pass"
+
+
+async def test_what_was_overlooked_is_seen_in_a_second_look() -> None:
+    cluster = FakeCluster(resource())
+    apply, tries = cluster.apply, itertools.count(1)
+
+    async def blind_at_first(manifests: Sequence[Manifest], observed: Observed) -> list[Change]:
+        if next(tries) == 1:
+            theirs = {"metadata": {"name": "demo", "namespace": "ns", "uid": "x"}}
+            cluster.observed = replace(cluster.observed, children={"Service": theirs})
+            raise Overlooked("Service")
+        return await apply(manifests, observed)
+
+    cluster.apply = blind_at_first  # type: ignore[method-assign]
+    await once(cluster)
+    assert cluster.resource
+    assert cluster.resource.status
+    accepted = cluster.resource.status.condition("Accepted")
+    assert accepted
+    assert accepted.reason == "NameTaken"
+    assert cluster.kinds() == {"Service"}, "nothing was made"
 
 
 async def test_an_api_server_that_is_away_changes_no_status() -> None:

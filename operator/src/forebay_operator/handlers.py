@@ -1,28 +1,32 @@
-"""kopf wiring alone: who wakes whom. Every pass is in reconcile.py; kopf keeps no state, annotation or finalizer."""
+"""kopf wiring alone: who wakes whom. Every pass is in reconcile.py; kopf keeps no state, annotation or finalizer.
+
+kopf watches the resources; their children and pods are watched by the cache, which has to know what is *not* there.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import logging
+import signal
+import socket
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import kopf
 
-from forebay_operator import probes
-from forebay_operator.children.metadata import MANAGED_BY, MANAGED_LABEL
-from forebay_operator.cluster import Api, LiveCluster
+from forebay_operator import probes, telemetry
+from forebay_operator.cluster import About, Api, Cache, LeaseHolder, LiveCluster, api_server
 from forebay_operator.config import Config
-from forebay_operator.observed import CHILD_KINDS, SERVICE_LABEL
+from forebay_operator.informer import ApiServer
+from forebay_operator.observed import CHILD_KINDS
 from forebay_operator.reconcile import reconcile
 from forebay_operator.refusal import ApiError
 from forebay_operator.resource import GROUP, KIND, PLURAL, VERSION, parse
 from forebay_operator.work_queue import Key, WorkQueue
 
 log = logging.getLogger(__name__)
-WATCHED = [(k.group, k.version, k.plural) for k in CHILD_KINDS.values()]
-WATCHED += [("apps", "v1", "replicasets"), ("", "v1", "pods")]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,11 +39,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resync-seconds", type=float, default=300, help="longest time between two looks at a resource"
     )
+    parser.add_argument(
+        "--lease", default="", metavar="NAMESPACE/NAME", help="Lease by which one of several operators is at work"
+    )
+    parser.add_argument("--identity", default=socket.gethostname(), help="this operator's name in the Lease")
     parser.add_argument("--port", type=int, default=8080, help="port of /healthz and /metrics")
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> int:
+    """Works until it is told to end, or until another operator has the lease; the exit status."""
     logging.basicConfig(
         level=arguments.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
     )
@@ -51,8 +60,57 @@ def run(arguments: argparse.Namespace) -> None:
         credentials_role=arguments.credentials_role,
         resync=timedelta(seconds=arguments.resync_seconds),
     )
-    wiring = Wiring(config, arguments.port)
-    asyncio.run(kopf.operator(registry=wiring.registry(), settings=settings(), standalone=True, clusterwide=True))
+    return asyncio.run(_main(config, arguments.port, arguments.lease, arguments.identity))
+
+
+async def _main(config: Config, port: int, lease: str, identity: str) -> int:
+    server = api_server()
+    endpoint = await probes.serve(port)
+    try:
+        if not lease:
+            await _work(Wiring(config, server, Api(server)), asyncio.Event())
+            return 0
+        namespace, name = lease.split("/", 1)
+        return await _elected(config, server, LeaseHolder(Api(server), namespace, name, identity))
+    finally:
+        await endpoint.close()
+        await server.close()
+
+
+async def _elected(config: Config, server: ApiServer, holder: LeaseHolder) -> int:
+    """Waits for the lease, works while it has it; 1 where it was lost."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)  # kopf sets its own when it starts
+    if not await _before(stop, holder.acquire()):
+        return 0
+    telemetry.LEADING.set(1)
+    holding = asyncio.create_task(holder.hold())
+    holding.add_done_callback(lambda _: stop.set())
+    await _work(Wiring(config, server, Api(server, holder.held)), stop)
+    if holding.done():
+        return 1
+    holding.cancel()
+    await holder.release()
+    return 0
+
+
+async def _before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Whether the work was done before it was told to stop."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    done = working.done()
+    for task in (working, stopping):
+        task.cancel()
+    if done:
+        await working
+    return done
+
+
+async def _work(wiring: Wiring, stop: asyncio.Event) -> None:
+    await kopf.operator(
+        registry=wiring.registry(), settings=settings(), standalone=True, clusterwide=True, stop_flag=stop
+    )
 
 
 def settings() -> kopf.OperatorSettings:
@@ -61,8 +119,6 @@ def settings() -> kopf.OperatorSettings:
     found.peering.standalone = True
     found.networking.error_backoffs = [0.5, 1, 2, 3, *[5] * 120]  # an API server may be away for some minutes
     found.persistence.diffbase_storage = NoDiffs()
-    for resource in WATCHED:  # the API server sends this operator's own objects alone
-        found.watching.label_selectors[resource] = f"{MANAGED_LABEL}={MANAGED_BY}"
     found.watching.field_selectors["apiextensions.k8s.io", "v1", "customresourcedefinitions"] = (
         f"metadata.name={PLURAL}.{GROUP}"
     )
@@ -83,13 +139,16 @@ class NoDiffs(kopf.DiffBaseStorage):
 
 
 class Wiring:
-    """What is made at the start and lasts: the cluster, the queue, the endpoint for probes."""
+    """What is made at the start and lasts: the cache, the cluster, the queue."""
 
-    def __init__(self, config: Config, port: int) -> None:
-        self._config, self._port = config, port
-        self._cluster: LiveCluster
-        self._queue: WorkQueue
-        self._server: probes.Server
+    def __init__(self, config: Config, server: ApiServer, api: Api) -> None:
+        self._config = config
+        may_bind = config.service_account and config.credentials_role
+        kinds = [k for k in CHILD_KINDS.values() if may_bind or k.kind != "RoleBinding"]
+        self._cache = Cache(server, kinds, self.child_changed)
+        self._cluster = LiveCluster(api, self._cache)
+        self._queue = WorkQueue(self._reconcile)
+        self._following: asyncio.Task[None]
 
     def registry(self) -> kopf.OperatorRegistry:
         found = kopf.OperatorRegistry()
@@ -97,48 +156,46 @@ class Wiring:
         kopf.on.startup(registry=found)(self.start)
         kopf.on.cleanup(registry=found)(self.stop)
         kopf.on.event(GROUP, VERSION, PLURAL, registry=found, id="resource")(self.resource_event)
-        for resource in WATCHED:
-            kopf.on.event(*resource, registry=found, id="child")(self.child_event)
         return found
 
     async def start(self, **_: Any) -> None:
-        may_bind = self._config.service_account and self._config.credentials_role
-        kinds = [k for k in CHILD_KINDS if may_bind or k != "RoleBinding"]
-        self._cluster = LiveCluster(await Api.connect(), kinds)
+        """Nothing is decided before everything has been listed once."""
         try:
             await self._cluster.learn_names()
         except ApiError as e:
             if e.code != 404:
                 raise
             log.warning("the kind %s.%s is not there yet: waiting for its CRD", PLURAL, GROUP)
-        self._queue = WorkQueue(self._reconcile)
-        self._server = await probes.serve(self._port)
+        self._following = asyncio.create_task(self._cache.run())
+        await self._cache.until_synced()
         log.info("operator started, runtime image %s", self._config.runtime_image)
 
     async def stop(self, **_: Any) -> None:
+        self._following.cancel()
         await self._queue.close()
-        await self._server.close()
         await self._cluster.close()
 
     async def _reconcile(self, key: Key) -> timedelta | None:
         return await reconcile(self._cluster, key, self._config, datetime.now(UTC))
 
     async def resource_event(self, event: Any, **_: Any) -> None:
-        """A resource wakes itself, and those that want the same model name."""
-        body = event["object"]
-        key = body["metadata"]["namespace"], body["metadata"]["name"]
-        names = self._cluster.names
-        concerned = names.gone(key) if event["type"] == "DELETED" else names.heard(parse(body))
-        for woken in {key, *concerned}:
-            self._queue.wake(woken)
-
-    async def child_event(self, event: Any, **_: Any) -> None:
-        """A child wakes its resource: by label, by owner, and by its own name where somebody took both off."""
+        """A resource wakes itself, and those that want the same model name; a status of our own wakes nobody."""
         meta = event["object"]["metadata"]
-        owners = {o["name"] for o in meta.get("ownerReferences") or [] if o["kind"] == KIND}
-        label = (meta.get("labels") or {}).get(SERVICE_LABEL)
-        for name in owners | ({label} if label else {meta["name"]}):
-            self._queue.wake((meta["namespace"], name))
+        key = meta["namespace"], meta["name"]
+        if event["type"] == "DELETED":
+            woken = {key, *self._cluster.names.gone(key)}
+        else:
+            woken = self._cluster.names.heard(parse(event["object"]))
+            if not self._cluster.is_own_status(key, meta["resourceVersion"]):
+                woken = {key, *woken}
+        for one in woken:
+            self._queue.wake(one)
+
+    def child_changed(self, about: About) -> None:
+        """A child wakes its resource: by label, by owner, and by its own name where somebody took both off."""
+        owners = {name for kind, name in about.owners if kind == KIND}
+        for name in owners | {about.service or about.name}:
+            self._queue.wake((about.namespace, name))
 
 
 def _login(**given: Any) -> Any:

@@ -12,6 +12,7 @@ from forebay_operator.resource import InferenceService
 Manifest = dict[str, Any]
 
 FIELD_OWNER = "forebay-operator"  # the field manager of server-side apply
+MANAGED_LABEL, MANAGED_BY = "app.kubernetes.io/managed-by", "forebay-operator"
 SERVICE_LABEL = "forebay.dev/inferenceservice"
 REVISION_LABEL = "forebay.dev/revision"
 CREDENTIALS_ANNOTATION = "forebay.dev/credentials"
@@ -35,9 +36,17 @@ class ChildKind:
     def name(self, resource_name: str) -> str:
         return resource_name + self.suffix
 
+    @property
+    def root(self) -> str:
+        return f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
+
+    @property
+    def listing(self) -> str:
+        """Where the objects of all namespaces are listed and watched."""
+        return f"{self.root}/{self.plural}"
+
     def path(self, namespace: str, name: str) -> str:
-        root = f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
-        return f"{root}/namespaces/{namespace}/{self.plural}/{name}"
+        return f"{self.root}/namespaces/{namespace}/{self.plural}/{name}"
 
 
 CHILD_KINDS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -10,7 +11,7 @@ from forebay_operator.causes import Cause
 from forebay_operator.config import Config
 from forebay_operator.happenings import Change, Happening, happenings
 from forebay_operator.observed import Manifest, Observed
-from forebay_operator.refusal import NamespaceEnding, Refused
+from forebay_operator.refusal import NamespaceEnding, Overlooked, Refused
 from forebay_operator.resource import InferenceService, Status
 from forebay_operator.status import troubled
 from forebay_operator.sync import Outcome, sync
@@ -34,6 +35,13 @@ class Cluster(Protocol):
 
 async def reconcile(cluster: Cluster, key: tuple[str, str], config: Config, now: datetime) -> timedelta | None:
     """After how long the next pass is due; None where there is nothing (more) to look after."""
+    try:
+        return await _pass(cluster, key, config, now)
+    except Overlooked:
+        return await _pass(cluster, key, config, now)  # it is seen this time
+
+
+async def _pass(cluster: Cluster, key: tuple[str, str], config: Config, now: datetime) -> timedelta | None:
     seen = await cluster.observe(key)
     if seen is None:
         return None
@@ -41,15 +49,28 @@ async def reconcile(cluster: Cluster, key: tuple[str, str], config: Config, now:
     if resource.deleting:
         return None  # ownerReferences do the rest; touching the children now would fight the garbage collector
     outcome = sync(resource, observed, config, now)
+    status, known = outcome.status, await _introduced(cluster, resource, outcome.status)
+    changes: list[Change] = []
+    refused = None
     try:
         changes = await _converge(cluster, resource, observed, outcome)
     except NamespaceEnding:
         return config.resync
     except Refused as e:
-        await _tell(cluster, resource, observed, troubled(outcome.status, Cause(e.word, str(e)), now), [])
-        raise
-    await _tell(cluster, resource, observed, outcome.status, changes)
+        status, refused = troubled(status, Cause(e.word, str(e)), now), e
+    await cluster.write_status(known, status)
+    await cluster.record(resource, happenings(resource, observed, status, changes))
+    if refused:
+        raise refused
     return outcome.requeue_after or config.resync
+
+
+async def _introduced(cluster: Cluster, resource: InferenceService, status: Status) -> InferenceService:
+    """A fresh resource has a status before it has children: an autoscaler complains where it finds no selector."""
+    if resource.status is not None:
+        return resource
+    await cluster.write_status(resource, status)
+    return replace(resource, status=status)
 
 
 async def _converge(cluster: Cluster, resource: InferenceService, observed: Observed, outcome: Outcome) -> list[Change]:
@@ -58,10 +79,3 @@ async def _converge(cluster: Cluster, resource: InferenceService, observed: Obse
     await cluster.set_deletion_costs(resource.namespace, outcome.deletion_costs)
     applied = await cluster.apply(outcome.children, observed)
     return applied + await cluster.prune(resource, observed, outcome.children)
-
-
-async def _tell(
-    cluster: Cluster, resource: InferenceService, observed: Observed, status: Status, changes: list[Change]
-) -> None:
-    await cluster.write_status(resource, status)
-    await cluster.record(resource, happenings(resource, observed, status, changes))

@@ -7,6 +7,10 @@ class ClusterUnavailable(Exception):
     """The API server does not answer or cannot for now: retried with back-off, nothing is told in the status."""
 
 
+class Overlooked(ClusterUnavailable):
+    """Something is there under a child's name that the watches do not show; the next look sees it."""
+
+
 class NamespaceEnding(Exception):
     """The namespace is being deleted, and the resource with it: nothing is left to do."""
 

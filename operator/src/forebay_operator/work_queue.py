@@ -41,6 +41,7 @@ class WorkQueue:
         self._work, self._settle = work, settle
         self._slots = asyncio.Semaphore(together)
         self._jobs: dict[Key, _Job] = {}
+        self._pending = 0
 
     def wake(self, key: Key) -> None:
         """Has a pass begin soon; one that is going on is followed by another."""
@@ -51,7 +52,7 @@ class WorkQueue:
             job.timer = None
         if job.task is None:
             job.task = asyncio.get_running_loop().create_task(self._run(key, job), name=f"reconcile {key[0]}/{key[1]}")
-        telemetry.PENDING.set(sum(j.task is not None for j in self._jobs.values()))
+            self._count(1)
 
     async def close(self) -> None:
         """Ends all work where it stands: the next start converges."""
@@ -76,7 +77,11 @@ class WorkQueue:
             self._jobs.pop(key, None)
         else:
             job.timer = asyncio.get_running_loop().call_later(delay.total_seconds(), self.wake, key)
-        telemetry.PENDING.set(sum(j.task is not None for j in self._jobs.values()))
+        self._count(-1)
+
+    def _count(self, change: int) -> None:
+        self._pending += change
+        telemetry.PENDING.set(self._pending)
 
     async def _pass(self, key: Key, job: _Job) -> timedelta | None:
         began = time.monotonic()

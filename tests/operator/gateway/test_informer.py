@@ -39,7 +39,12 @@ async def watching(server: FakeApiServer, address: str | None = None) -> AsyncIt
     async with on_loopback(server) as at:
         api = ApiServer(f"http://{address or at}")
         found.informer = Informer(
-            api, PATH, lambda item: str(item["metadata"]["name"]), found.changed.set, selector="a=b", sleep=found.sleep
+            api,
+            PATH,
+            lambda item: str(item["metadata"]["name"]),
+            lambda _: found.changed.set(),
+            selector="a=b",
+            sleep=found.sleep,
         )
         task = asyncio.ensure_future(found.informer.run())
         try:

@@ -25,14 +25,14 @@ VALUE = f"{ROOT}/namespaces/default/inferenceservices.forebay.dev/llama/queue_de
 Get = Callable[[str, str], Awaitable[tuple[int, str]]]
 
 
-def a_slice(address: str, *, ready: bool) -> dict[str, object]:
+def a_slice(address: str, *, ready: bool, version: int = 1) -> dict[str, object]:
     host, port = address.split(":")
     return named(
         "llama-1",
         addressType="IPv4",
         ports=[{"name": "http", "port": int(port)}],
         endpoints=[{"addresses": [host], "conditions": {"ready": ready}, "targetRef": {"name": "llama-1-x"}}],
-    ) | {"metadata": {**named("llama-1")["metadata"], "labels": {"kubernetes.io/service-name": "llama"}}}
+    ) | {"metadata": {**named("llama-1", version)["metadata"], "labels": {"kubernetes.io/service-name": "llama"}}}
 
 
 @contextlib.asynccontextmanager
@@ -82,7 +82,9 @@ async def test_from_a_pods_metrics_to_the_autoscalers_value(
             assert (await get("http", "/healthz"))[0] == 200
             assert (await get("https", ROOT))[0] == 200
             assert "no ready pod" in await until(get, "https", VALUE, 404)
-            server.events(ENDPOINT_SLICES).put_nowait({"type": "MODIFIED", "object": a_slice(pod, ready=True)})
+            server.events(ENDPOINT_SLICES).put_nowait(
+                {"type": "MODIFIED", "object": a_slice(pod, ready=True, version=2)}
+            )
             assert '"value":"3"' in await until(get, "https", VALUE, 200)
             metrics = (await get("http", "/metrics"))[1]
             assert "forebay_adapter_ready_pods 1.0" in metrics

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay_operator.observed import CHILD_KINDS, SERVICE_LABEL, Manifest
+from forebay_operator.observed import CHILD_KINDS, MANAGED_BY, MANAGED_LABEL, SERVICE_LABEL, Manifest
 from forebay_operator.resource import API_VERSION, KIND, InferenceService
 
-MANAGED_LABEL, MANAGED_BY = "app.kubernetes.io/managed-by", "forebay-operator"
 COMPONENT_LABEL, COMPONENT = "app.kubernetes.io/component", "runtime"
 
 

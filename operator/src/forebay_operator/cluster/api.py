@@ -1,44 +1,37 @@
-"""Requests to the API server as plain JSON, over the official client's connection and credentials."""
+"""Requests to the API server as plain JSON, and what its answers mean."""
 
 from __future__ import annotations
 
 import json
 import os
+import pathlib
 import re
+from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlencode
 
 import aiohttp
-from kubernetes.aio import config as kubernetes_config
-from kubernetes.aio.client.api_client import ApiClient
-from kubernetes.aio.client.configuration import Configuration
 
-from forebay_operator import telemetry
+from forebay_operator import kubeconfig, telemetry
+from forebay_operator.informer import ApiServer
 from forebay_operator.refusal import ApiError, ClusterUnavailable
 
 JSON, MERGE, JSON_PATCH = "application/json", "application/merge-patch+json", "application/json-patch+json"
-APPLY = "application/apply-patch+yaml; charset=utf-8"  # with the charset the client takes the text as it is
+APPLY = "application/apply-patch+yaml"
 NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
+
+
+def api_server() -> ApiServer:
+    """As KUBECONFIG says, else as the pod's service account."""
+    if path := os.environ.get("KUBECONFIG"):
+        return kubeconfig.api_server(pathlib.Path(path))
+    return ApiServer.in_cluster(os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"])
 
 
 class Api:
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    """`may_write` is asked before each request that changes something: False where another operator may be at work."""
 
-    @classmethod
-    async def connect(cls) -> Api:
-        """As the pod's service account, else as KUBECONFIG says."""
-        configuration = Configuration()
-        if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
-            kubernetes_config.load_incluster_config(client_configuration=configuration)
-        else:
-            await kubernetes_config.load_kube_config(client_configuration=configuration)
-        configuration.retries = 0
-        return cls(ApiClient(configuration=configuration))
-
-    async def close(self) -> None:
-        await self._client.close()
+    def __init__(self, server: ApiServer, may_write: Callable[[], bool] = lambda: True) -> None:
+        self._server, self._may_write = server, may_write
 
     async def get(self, path: str, **query: str) -> dict[str, Any]:
         return await self.request("GET", path, query=query)
@@ -58,17 +51,15 @@ class Api:
     async def request(
         self, method: str, path: str, body: Any = None, query: dict[str, str] | None = None, content: str = JSON
     ) -> dict[str, Any]:
+        if method != "GET" and not self._may_write():
+            raise ClusterUnavailable(f"{method} {path}: not sent: the lease is not this operator's")
         telemetry.REQUESTS.labels(method).inc()
-        headers = {"Accept": JSON, "Content-Type": content}
-        url = self._client.configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        sent = None if body is None else as_yaml(body) if content == APPLY else json.dumps(body)
         try:
-            await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
-            sent = as_yaml(body) if content == APPLY else body
-            reply = await self._client.call_api(method, url, headers, sent, _request_timeout=TIMEOUT)
-            text = await reply.read()
+            code, text = await self._server.send(method, path, query or {}, sent, content)
         except (aiohttp.ClientError, OSError, TimeoutError) as e:
             raise ClusterUnavailable(f"{method} {path}: {e!r}") from e
-        return _answer(reply.status, text)
+        return _answer(code, text)
 
 
 def as_yaml(body: Any) -> str:

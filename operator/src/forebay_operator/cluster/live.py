@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from forebay_operator import scaling
 from forebay_operator.cluster.api import APPLY, JSON_PATCH, MERGE, Api
+from forebay_operator.cluster.cache import Cache
 from forebay_operator.cluster.events import event
 from forebay_operator.cluster.loads import Loads
 from forebay_operator.cluster.names import Key, ModelNames
@@ -19,18 +20,15 @@ from forebay_operator.observed import (
     CHILD_KINDS,
     DELETION_COST,
     FIELD_OWNER,
-    SERVICE_LABEL,
     Credentials,
     Known,
     Manifest,
     Missing,
     Observed,
     Unreadable,
-    failed_creation,
     owner_of,
-    parse_pod,
 )
-from forebay_operator.refusal import ApiError, ClusterUnavailable
+from forebay_operator.refusal import ApiError, ClusterUnavailable, Overlooked
 from forebay_operator.resource import API_VERSION, PLURAL, InferenceService, InvalidSpec, Status, parse
 
 log = logging.getLogger(__name__)
@@ -51,20 +49,20 @@ def child_id(manifest: Manifest) -> ChildId:
 
 
 class LiveCluster:
-    """`kinds` are the kinds of children that it may read."""
+    """Children and pods come from the cache, the resource and what else is read from the API server itself."""
 
-    def __init__(self, api: Api, kinds: Iterable[str] = CHILD_KINDS) -> None:
-        self._api = api
-        self._kinds = [CHILD_KINDS[k] for k in kinds]
+    def __init__(self, api: Api, cache: Cache) -> None:
+        self._api, self._cache = api, cache
         self._loads = Loads()
         self._applied: dict[
             ChildId, tuple[str, str, str]
         ] = {}  # uid, digest of what was applied, and of what came of it
+        self._strangers: set[ChildId] = set()  # found under a child's name, and not in the cache
+        self._told: dict[Key, str] = {}  # the resource version that the last status written came to
         self.names = ModelNames()
 
     async def close(self) -> None:
         await self._loads.close()
-        await self._api.close()
 
     async def learn_names(self) -> None:
         """Reads every resource's model name, before the first pass: no younger one may take a name at a restart."""
@@ -76,26 +74,40 @@ class LiveCluster:
     async def observe(self, key: Key) -> tuple[InferenceService, Observed] | None:
         """The children first and the resource last: a child that lost its owner because the resource is being deleted
         is never seen without the deletion."""
-        namespace, name = key
-        selector = {"labelSelector": f"{SERVICE_LABEL}={name}"}
-        children, (replica_sets, pods) = await asyncio.gather(
-            asyncio.gather(*(self._api.find(kind.path(namespace, kind.name(name))) for kind in self._kinds)),
-            asyncio.gather(
-                self._api.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets", **selector),
-                self._api.get(f"/api/v1/namespaces/{namespace}/pods", **selector),
-            ),
-        )
+        children = await self._children(key)
+        pods, failed = self._cache.pods(key), self._cache.failed_creation(key)
         body = await self._api.find(resource_path(key))
         if body is None:
             self._forget(key)
             return None
-        live = {about.kind: child for about, child in zip(self._kinds, children, strict=True) if child}
-        observed = Observed(
-            children={kind: {**child, "kind": kind} for kind, child in live.items()},
-            pods=tuple(parse_pod(p) for p in pods["items"]),
-            failed_creation=failed_creation(replica_sets["items"]),
-        )
-        return parse(body), await self._observed_further(parse(body), observed)
+        resource = parse(body)
+        observed = Observed(children=children, pods=pods, failed_creation=failed)
+        return resource, await self._observed_further(resource, observed)
+
+    async def _children(self, key: Key) -> dict[str, Manifest]:
+        namespace, name = key
+        found = {}
+        for kind in self._cache.kinds:
+            id = kind.kind, namespace, kind.name(name)
+            live = self._cache.child(*id)
+            if live is None and id in self._strangers:
+                live = await self._look(id)
+            else:
+                self._strangers.discard(id)
+            if live is not None:
+                found[kind.kind] = live
+        return found
+
+    async def _look(self, id: ChildId) -> Manifest | None:
+        """What is there under a child's name by the API server's own word."""
+        kind, namespace, name = id
+        live = await self._api.find(CHILD_KINDS[kind].path(namespace, name))
+        (self._strangers.discard if live is None else self._strangers.add)(id)
+        return None if live is None else {**live, "kind": kind}
+
+    def is_own_status(self, key: Key, version: str) -> bool:
+        """Whether the resource is as this operator's last write of its status left it: nothing new."""
+        return self._told.get(key) == version
 
     async def _observed_further(self, resource: InferenceService, observed: Observed) -> Observed:
         """What only some resources need: the Secret that it names, who has its model name, the load of its pods."""
@@ -130,13 +142,19 @@ class LiveCluster:
         return None
 
     def _forget(self, key: Key) -> None:
-        for id in [i for i in self._applied if i[1] == key[0] and i[2] in {k.name(key[1]) for k in self._kinds}]:
-            del self._applied[id]
+        self._told.pop(key, None)
+        for kind in CHILD_KINDS.values():
+            self._applied.pop((kind.kind, key[0], kind.name(key[1])), None)
+            self._strangers.discard((kind.kind, key[0], kind.name(key[1])))
 
     # ------------------------------------------------------------ writing
 
     async def apply(self, manifests: Sequence[Manifest], observed: Observed) -> list[Change]:
-        """Makes each manifest so; no request where nothing differs. All are tried before an error is raised."""
+        """Makes each manifest so; no request where nothing differs. All are tried before an error is raised.
+        Overlooked, with nothing done, where something unknown stands in the place of a child that is to be made."""
+        fresh = [child_id(m) for m in manifests if m["kind"] not in observed.children]
+        if any(await asyncio.gather(*map(self._look, fresh))):
+            raise Overlooked(f"something is there already under the name of {' or '.join(id[0] for id in fresh)}")
         done = await asyncio.gather(
             *(self._apply_one(m, observed.children.get(m["kind"])) for m in manifests), return_exceptions=True
         )
@@ -155,6 +173,7 @@ class LiveCluster:
         except ApiError as e:
             raise e.about(f"{desired['kind']} {desired['metadata']['name']}") from e
         now["kind"] = desired["kind"]
+        self._cache.wrote(now)
         self._applied[id] = now["metadata"]["uid"], wanted, intent(now)
         if live is None:
             return Change(Verb.MADE, desired["kind"])
@@ -198,6 +217,7 @@ class LiveCluster:
             except ApiError as e:
                 if e.code != 404:
                     raise e.about(f"{child['kind']} {child['metadata']['name']}") from e
+            self._cache.removed(child)
             self._applied.pop(child_id(child), None)
         return [Change(Verb.REMOVED, c["kind"]) for c in gone]
 
@@ -216,7 +236,10 @@ class LiveCluster:
             return
         body = {"status": status.model_dump(by_alias=True)}
         try:
-            await self._api.patch(f"{resource_path(resource.key)}/status", body, MERGE, fieldManager=FIELD_OWNER)
+            path = f"{resource_path(resource.key)}/status"
+            now = await self._api.patch(path, body, MERGE, fieldManager=FIELD_OWNER)
+            if now["metadata"]["generation"] == resource.generation and "deletionTimestamp" not in now["metadata"]:
+                self._told[resource.key] = now["metadata"]["resourceVersion"]
         except ApiError as e:
             if e.code != 404:
                 raise ClusterUnavailable(f"status of {resource.name}: {e}") from e

@@ -22,26 +22,32 @@ class ModelNames:
 
     def __init__(self) -> None:
         self._claims: dict[Key, Claim] = {}
+        self._by_model: dict[str, set[Claim]] = {}
 
     def heard(self, resource: InferenceService) -> set[Key]:
         """Takes a claim down; the other resources that are concerned by the change."""
         claim = Claim(resource.created, resource.key, resource.model_name)
-        before = self._claims.get(resource.key)
-        if claim == before:
+        if claim == self._claims.get(resource.key):
             return set()
+        concerned = self.gone(resource.key)
         self._claims[resource.key] = claim
-        return self._others(resource.key, {claim.model, before.model if before else claim.model})
+        others = self._by_model.setdefault(claim.model, set())
+        concerned |= {c.key for c in others}
+        others.add(claim)
+        return concerned
 
     def gone(self, key: Key) -> set[Key]:
         """Strikes a claim out; the other resources that are concerned."""
         claim = self._claims.pop(key, None)
-        return self._others(key, {claim.model}) if claim else set()
+        if claim is None:
+            return set()
+        others = self._by_model[claim.model]
+        others.discard(claim)
+        if not others:
+            del self._by_model[claim.model]
+        return {c.key for c in others}
 
     def older(self, resource: InferenceService) -> list[Key]:
         """Resources that have the better claim to its model name, the best first."""
         mine = Claim(resource.created, resource.key, resource.model_name)
-        better = [c for c in self._claims.values() if c.model == mine.model and c < mine]
-        return [c.key for c in sorted(better)]
-
-    def _others(self, key: Key, models: set[str]) -> set[Key]:
-        return {c.key for c in self._claims.values() if c.model in models and c.key != key}
+        return [c.key for c in sorted(self._by_model.get(mine.model, ())) if c < mine]

@@ -114,7 +114,7 @@ class Watched:
     def synced(self) -> bool:
         return self._services.synced and self._slices.synced
 
-    def _changed(self) -> None:
+    def _changed(self, _: object) -> None:
         self.routes = endpoints.routes(self._services, self._slices)
 
     def work(self) -> list[Coroutine[Any, Any, None]]:

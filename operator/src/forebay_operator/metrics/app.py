@@ -77,12 +77,12 @@ class Watched:
 
     def __init__(self, api: ApiServer) -> None:
         self.endpoints: Mapping[tuple[str, str], tuple[Endpoint, ...]] = {}
-        self.services = Informer(api, endpoints.INFERENCE_SERVICES, endpoints.parse_service, lambda: None)
+        self.services = Informer(api, endpoints.INFERENCE_SERVICES, endpoints.parse_service, lambda _: None)
         self.slices = Informer(
             api, endpoints.ENDPOINT_SLICES, endpoints.parse_slice, self._changed, selector=endpoints.MANAGED
         )
 
-    def _changed(self) -> None:
+    def _changed(self, _: object) -> None:
         self.endpoints = endpoints.endpoints_by_service(self.slices)
 
 
