@@ -64,6 +64,13 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
     health = Health(loop, admission, config.stall_budget)
     models = Models(names, max_model_len, int(time.time()))
     tokenization = Tokenization(service, reader)
+
+    async def scrape(_request: Request) -> Response:
+        return Response(metrics.exposition(), media_type=CONTENT_TYPE)
+
+    async def version(_request: Request) -> Response:
+        return _json({"version": served.version})
+
     routes: list[BaseRoute] = [
         Route(
             "/v1/chat/completions", GenerationEndpoint(service, ChatDialect(reader, served.tokenizer)), methods=["POST"]
@@ -79,8 +86,8 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         Route("/detokenize", tokenization.detokenize, methods=["POST"]),
         Route("/health", health.health),
         Route("/ready", health.ready),
-        Route("/metrics", lambda _request: Response(metrics.exposition(), media_type=CONTENT_TYPE)),
-        Route("/version", lambda _request: _json({"version": served.version})),
+        Route("/metrics", scrape),
+        Route("/version", version),
         *(Route(path, _not_offered, methods=["GET", "POST"]) for path in sorted(PATHS)),
     ]
     return Application(_fastapi(routes, config.api_key), loop, admission)
@@ -115,7 +122,7 @@ def _load(loop: EngineLoop, admission: Admission) -> Load:
     )
 
 
-def _not_offered(request: Request) -> Response:
+async def _not_offered(request: Request) -> Response:
     raise RequestError(f"{request.url.path} is not offered by this server.", status=404, code="unsupported_endpoint")
 
 
