@@ -29,6 +29,9 @@ from forebay_runtime.server.models import Models
 from forebay_runtime.server.names import ServedNames
 from forebay_runtime.server.openai_dialects import ChatDialect, CompletionDialect
 from forebay_runtime.server.prompts import PromptReader
+from forebay_runtime.server.responses.dialect import ResponsesDialect
+from forebay_runtime.server.responses.endpoint import CreateResponse, KeptResponses
+from forebay_runtime.server.responses.store import ResponseStore
 from forebay_runtime.server.served import Served
 from forebay_runtime.server.tokenization import Tokenization
 from forebay_runtime.server.unsupported import PATHS
@@ -71,15 +74,15 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
     async def version(_request: Request) -> Response:
         return _json({"version": served.version})
 
+    chat = ChatDialect(reader, served.tokenizer)
     routes: list[BaseRoute] = [
-        Route(
-            "/v1/chat/completions", GenerationEndpoint(service, ChatDialect(reader, served.tokenizer)), methods=["POST"]
-        ),
+        Route("/v1/chat/completions", GenerationEndpoint(service, chat), methods=["POST"]),
         Route(
             "/v1/completions",
             GenerationEndpoint(service, CompletionDialect(reader, served.tokenizer)),
             methods=["POST"],
         ),
+        *_responses(service, chat),
         Route("/v1/models", models.list),
         Route("/v1/models/{model:path}", models.retrieve),
         Route("/tokenize", tokenization.tokenize, methods=["POST"]),
@@ -104,6 +107,18 @@ def _fastapi(routes: list[BaseRoute], api_key: str | None) -> FastAPI:
     return FastAPI(
         openapi_url=None, routes=routes, exception_handlers=handlers, middleware=guard, redirect_slashes=False
     )
+
+
+def _responses(service: Service, chat: ChatDialect) -> list[BaseRoute]:
+    store = ResponseStore()
+    kept, one = KeptResponses(store), "/v1/responses/{response_id}"
+    generations = GenerationEndpoint(service, ResponsesDialect(chat, store))
+    return [
+        Route("/v1/responses", CreateResponse(generations, store), methods=["POST"]),
+        Route(one, kept.one, methods=["GET", "DELETE"]),
+        Route(f"{one}/cancel", kept.cancel, methods=["POST"]),
+        Route(f"{one}/input_items", kept.input_items, methods=["GET"]),
+    ]
 
 
 def _load(loop: EngineLoop, admission: Admission) -> Load:

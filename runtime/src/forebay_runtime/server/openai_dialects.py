@@ -45,7 +45,10 @@ class ChatDialect:
     def reply(
         self, asked: ChatCompletionRequest, prompts: Sequence[Prompt], generation: Generation, head: Head
     ) -> Reply:
-        return Chunks(asked, generation, ChatShape(self._tokenizer), head)
+        return Chunks(asked, generation, self.shape(asked), head)
+
+    def shape(self, asked: ChatCompletionRequest) -> ChatShape:
+        return ChatShape(self._tokenizer)
 
 
 class CompletionDialect:

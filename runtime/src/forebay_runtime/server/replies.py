@@ -62,7 +62,10 @@ class ChatShape:
         }
 
     def _logprobs(self, rows: Sequence[LogprobRow] | None) -> Json | None:
-        return None if rows is None else {"content": [self._row(row) for row in rows], "refusal": None}
+        return None if rows is None else {"content": self.rows(rows), "refusal": None}
+
+    def rows(self, rows: Sequence[LogprobRow]) -> list[Json]:
+        return [self._row(row) for row in rows]
 
     def _row(self, row: LogprobRow) -> Json:
         top = [self._entry(token_id, logprob) for token_id, logprob in row.logprobs.top]

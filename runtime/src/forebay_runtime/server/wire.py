@@ -61,9 +61,7 @@ def _param(loc: tuple[int | str, ...], body: Any, *, missing: bool) -> str:
         if isinstance(part, int):
             param += f"[{part}]"
             body = body[part] if isinstance(body, list) and part < len(body) else None
-        elif isinstance(body, dict) and part not in body and not (missing and i == len(loc) - 1):
-            continue
-        else:
+        elif (isinstance(body, dict) and part in body) or (missing and i == len(loc) - 1):
             param += f".{part}" if param else part
             body = body.get(part) if isinstance(body, dict) else None
     return param

@@ -1,0 +1,1 @@
+"""/v1/responses: translated to chats, answered as items, kept in memory."""
