@@ -66,6 +66,7 @@ class Request:
     sampling: SamplingParams
     eos_token_ids: frozenset[int] = frozenset()
     cache_salt: str = ""
+    priority: int = 0  # lower ones go first
     arrival: float = 0.0  # seconds, monotonic; only for ageing and metrics
 
 

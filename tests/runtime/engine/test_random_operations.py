@@ -20,6 +20,7 @@ class Add:
     max_tokens: int
     salt: str
     temperature: float
+    priority: int = 0
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,14 @@ prompts = st.lists(pieces, min_size=1, max_size=6).map(lambda parts: tuple(token
 operations = st.lists(
     st.one_of(
         st.builds(Add, prompts, st.integers(1, 30), st.sampled_from(["", "s"]), st.sampled_from([0.0, 1.0])),
-        st.builds(Add, prompts, st.integers(1, 30), st.sampled_from(["", "s"]), st.sampled_from([0.0, 1.0])),
+        st.builds(
+            Add,
+            prompts,
+            st.integers(1, 30),
+            st.sampled_from(["", "s"]),
+            st.sampled_from([0.0, 1.0]),
+            st.integers(-1, 1),
+        ),
         st.builds(Abort, st.integers(0, 30)),
         st.builds(Steps, st.integers(1, 6)),
     ),
@@ -76,9 +84,9 @@ def test_any_order_of_add_abort_and_step(
 
     for number, operation in enumerate(operations):
         match operation:
-            case Add(prompt, max_tokens, salt, temperature):
+            case Add(prompt, max_tokens, salt, temperature, priority):
                 params = SamplingParams(temperature=temperature, max_tokens=max_tokens, seed=number)
-                wanted = Request(str(number), prompt, params, eos_token_ids=frozenset({EOS}), cache_salt=salt)
+                wanted = Request(str(number), prompt, params, frozenset({EOS}), salt, priority)
                 try:
                     made.add(wanted)
                 except RequestError:

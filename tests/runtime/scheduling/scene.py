@@ -35,10 +35,14 @@ class Scene:
         )
         self.outputs: list[SequenceOutput] = []
 
-    def add(self, name: str, prompt: int | list[int], max_tokens: int = 100, salt: str = "") -> Sequence:
+    def add(
+        self, name: str, prompt: int | list[int], max_tokens: int = 100, salt: str = "", priority: int = 0
+    ) -> Sequence:
         """A prompt given as a length shares no block with any other."""
         tokens = [1000 * ord(name) + i for i in range(prompt)] if isinstance(prompt, int) else prompt
-        request = Request(name, tuple(tokens), SamplingParams(max_tokens=max_tokens), cache_salt=salt)
+        request = Request(
+            name, tuple(tokens), SamplingParams(max_tokens=max_tokens), cache_salt=salt, priority=priority
+        )
         return self.scheduler.add(request)
 
     def schedule(self, drafts: dict[str, list[int]] | None = None) -> Step:

@@ -52,6 +52,24 @@ def test_a_long_prompt_is_overtaken_only_until_its_own_length_in_work_is_done() 
     assert 80 <= done <= 116
 
 
+def test_priority_goes_before_length_and_arrival() -> None:
+    scene = Scene(budget=4)
+    scene.add("a", 4, max_tokens=1)
+    scene.add("b", 8, max_tokens=1, priority=-1)
+    scene.add("c", 4, max_tokens=1, priority=-2)
+    assert [scene.step() for _ in range(4)] == [{"c": 4}, {"b": 4}, {"b": 4}, {"a": 4}]
+
+
+def test_the_least_priority_gives_its_blocks_back_though_it_came_first() -> None:
+    scene = Scene(blocks=5, block_size=4, budget=16)
+    scene.add("a", 7, priority=1)
+    assert scene.step() == {"a": 7}
+    scene.add("b", 8)
+    assert scene.step() == {"a": 1, "b": 8}
+    assert scene.step() == {"b": 1}
+    assert scene.scheduler.counters.preemptions == 1
+
+
 def test_equal_prompts_are_served_in_order_of_arrival() -> None:
     scene = Scene(budget=4)
     for name in "abc":

@@ -2,8 +2,9 @@
 
 One rule: bring num_computed_tokens up to num_tokens. One step hands out at most max_num_batched_tokens, in this order:
     1. running sequences with one token left (decodes, in other words): one token each, so that no prompt stalls them
-       for more than the one chunk that shares their step. Where blocks run out, the sequence admitted last gives up
-       its own and waits again (preemption by recompute); the one admitted first never does, so something always ends.
+       for more than the one chunk that shares their step. Where blocks run out, of those with the least priority the
+       sequence admitted last gives up its own and waits again (preemption by recompute); of those with the highest the
+       one admitted first never does, so something always ends.
     2. prompts, half-run and waiting together, by deadline (waiting.py), in chunks. A waiting one is admitted when
        every block of its known tokens can be had and one more for each running sequence. One whose next block is
        being computed for another in the same step waits for that: n answers to one prompt compute it once.
@@ -154,14 +155,15 @@ class Scheduler:
                 partial.append(sequence)
             elif self._grow(sequence):
                 decodes.append(sequence)
-        return decodes, [s for s in partial if s.status is SequenceStatus.RUNNING]
+        running = SequenceStatus.RUNNING  # a later one of higher priority may have preempted an earlier one
+        return [s for s in decodes if s.status is running], [s for s in partial if s.status is running]
 
     def _grow(self, sequence: Sequence) -> bool:
-        """Covers the last known token, preempting from the tail; False if that took the sequence itself."""
+        """Covers the last known token, preempting where it must; False if that took the sequence itself."""
         if len(sequence.block_table) * self._block_size >= len(sequence.token_ids):
             return True
         while not self._pool.num_available:
-            victim = self._running[next(reversed(self._running))]
+            victim = max(reversed(self._running.values()), key=lambda s: s.request.priority)
             self._preempt(victim)
             if victim is sequence:
                 return False
