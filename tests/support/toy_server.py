@@ -49,8 +49,10 @@ class SpeakingModel(PagedModel):
         wanted = scheduled.sequence.request.sampling.logprobs
         if wanted is None:
             return sampled
-        rows = [[(t, -1.0), *((i, -2.0 - i) for i in range(wanted - 1))][:wanted] for t in sampled.token_ids]
-        return SampledTokens(sampled.token_ids, tuple(TokenLogprobs(-1.0, tuple(row)) for row in rows))
+        own = [(t, -1.0 - t % 7 / 10) for t in sampled.token_ids]
+        rows = [(pair, *((i, -2.0 - i) for i in range(wanted - 1)))[:wanted] for pair in own]
+        logprobs = (TokenLogprobs(logprob, row) for (_, logprob), row in zip(own, rows, strict=True))
+        return SampledTokens(sampled.token_ids, tuple(logprobs))
 
     def _sample(self, state: int, sequence: Sequence, position: int) -> int:
         sampling = sequence.request.sampling

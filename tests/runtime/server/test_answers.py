@@ -160,6 +160,24 @@ async def test_choices_of_one_seed_differ_and_come_again(client: Client) -> None
     assert text_of(lone["choices"][0]) == texts[0]
 
 
+async def test_the_best_of_several_are_given_and_all_are_counted(client: Client) -> None:
+    fields: dict[str, Any] = {"temperature": 1, "seed": 5, "ignore_eos": True, "max_tokens": 8}
+    prompts = ["the mill", "the water"]
+    every = (await plain(client, COMPLETIONS, prompts, n=4, logprobs=0, **fields))["choices"]
+    reply = await plain(client, COMPLETIONS, prompts, n=2, best_of=4, **fields)
+    ranked = [sorted(four, key=lambda c: -sum(c["logprobs"]["token_logprobs"])) for four in (every[:4], every[4:])]
+    assert [c["text"] for c in reply["choices"]] == [c["text"] for four in ranked for c in four[:2]]
+    assert [c["index"] for c in reply["choices"]] == [0, 1, 2, 3]
+    assert all(c["logprobs"] is None for c in reply["choices"])
+    assert reply["usage"]["completion_tokens"] == 2 * 4 * 8
+
+
+@pytest.mark.parametrize(("best_of", "n", "stream"), [(1, 2, False), (2, 1, True)])
+async def test_a_best_of_that_can_t_be_kept_is_refused(client: Client, best_of: int, n: int, stream: bool) -> None:
+    reply = await client.post(COMPLETIONS, json=body(COMPLETIONS, best_of=best_of, n=n, stream=stream))
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "best_of")
+
+
 async def test_without_a_seed_answers_vary(client: Client) -> None:
     answers = [await plain(client, CHAT, temperature=1) for _ in range(4)]
     assert len({text_of(a["choices"][0]) for a in answers}) > 1

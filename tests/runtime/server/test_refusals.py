@@ -110,7 +110,9 @@ async def test_what_chats_can_t_do_yet_is_refused_by_name(client: Client, field:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("best_of", 2),
+        ("best_of", 0),
+        ("best_of", 129),
+        ("priority", 1.5),
         ("suffix", "x"),
         ("logprobs", 21),
         ("prompt", []),

@@ -40,6 +40,7 @@ class Choice:
         hidden = tokenizer.special_ids if skip_special_tokens else frozenset()
         self._skipped = hidden - tokenizer.ids_of(parser.markers)
         self._num_calls = 0
+        self._logprobs_sum = 0.0
         self._text: list[str] = []
         self._rows: list[LogprobRow] = []
         self.num_tokens = 0
@@ -55,6 +56,8 @@ class Choice:
         ends = output.finish_reason is FinishReason.STOP  # its last token ends the output and is not shown
         for i, token_id in enumerate(output.token_ids):
             self.num_tokens += 1
+            if output.logprobs:
+                self._logprobs_sum += output.logprobs[i].logprob
             if ends and i == len(output.token_ids) - 1:
                 break
             self._show(token_id, output.logprobs[i] if output.logprobs else None)
@@ -79,6 +82,11 @@ class Choice:
             pieces += self._parser.finish()
         self._num_calls += sum(isinstance(piece, CallBegun) for piece in pieces)
         return pieces
+
+    @property
+    def mean_logprob(self) -> float:
+        """Of all its tokens; 0 where logprobs were not asked for."""
+        return self._logprobs_sum / max(1, self.num_tokens)
 
     @property
     def reason(self) -> str:

@@ -48,7 +48,7 @@ class Chunks:
         return event(error_body(error))
 
     def whole(self) -> Json:
-        choices = [self._shape.whole(c, self._rows(c)) for c in self._generation.choices]
+        choices = [self._shape.whole(c, self._rows(c)) for c in self._generation.best()]
         return self._envelope(self._shape.whole_object, choices) | {"usage": self._generation.usage()}
 
     def _rows(self, choice: Choice) -> list[LogprobRow] | None:

@@ -74,7 +74,7 @@ class GenerationEndpoint(Generic[Asked]):
         """Admits and submits; what has not ended when the block does is aborted."""
         service, dialect, wire = self._service, self._dialect, self._dialect.generated(asked)
         name = service.names.check(wire.model)
-        with service.admission.enter((wire.n or 1) * dialect.num_prompts(asked)):
+        with service.admission.enter(wire.num_outputs * dialect.num_prompts(asked)):
             sampling = sampling_params(wire, service.vocab_size)
             prompts = await self._read(size, dialect.prompts, asked)
             self._check_room(sampling, prompts)
@@ -117,12 +117,14 @@ def _order(wire: Generated, request_id: str, prompts: Sequence[Prompt], sampling
     return Order(
         request_id,
         prompts,
-        wire.n or 1,
+        wire.num_outputs,
         sampling,
         wire.stop,
         include_stop=bool(wire.include_stop_str_in_output),
         skip_special_tokens=wire.skip_special_tokens is not False,
         cache_salt=wire.cache_salt or "",
+        priority=wire.priority or 0,
+        num_best=wire.n or 1,
     )
 
 

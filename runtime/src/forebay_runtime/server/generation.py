@@ -22,7 +22,7 @@ from forebay_runtime.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be generated: n outputs for each prompt."""
+    """What is to be generated: n outputs for each prompt, of which `num_best` are wanted."""
 
     request_id: str
     prompts: Sequence[Prompt]
@@ -32,6 +32,8 @@ class Order:
     include_stop: bool = False
     skip_special_tokens: bool = True
     cache_salt: str = ""
+    priority: int = 0
+    num_best: int | None = None  # None: all
     parser: Callable[[], AnswerParser] = PlainParser  # a new one for each output
 
 
@@ -76,6 +78,18 @@ class Generation:
     def wake(self) -> None:
         self._changed.set()
 
+    def best(self) -> list[Choice]:
+        """The wanted outputs, in order of their indices; those with the best log probability per token come first."""
+        n, wanted = self._order.n, self._order.num_best
+        if wanted in (None, n):
+            return self.choices
+        chosen = []
+        for first in range(0, len(self.choices), n):
+            chosen += sorted(self.choices[first : first + n], key=lambda c: -c.mean_logprob)[:wanted]
+        for index, choice in enumerate(chosen):
+            choice.index = index
+        return chosen
+
     def usage(self) -> dict[str, Any]:
         """Prompts count once, however many outputs they have."""
         prompt = sum(len(p.token_ids) for p in self._order.prompts)
@@ -109,6 +123,7 @@ class Generation:
             dataclasses.replace(order.sampling, seed=seed),
             self._tokenizer.eos_token_ids,
             order.cache_salt,
+            order.priority,
             self._arrival,
         )
 

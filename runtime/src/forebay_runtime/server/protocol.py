@@ -104,6 +104,7 @@ class Sampling(Wire):
     skip_special_tokens: bool | None = None
     ignore_eos: bool | None = None
     cache_salt: str | None = None
+    priority: int | None = Field(None, ge=-_INT64, lt=_INT64)  # lower ones go first
 
 
 class _Generation(Sampling):
@@ -120,6 +121,11 @@ class _Generation(Sampling):
         if self.stream_options is not None and not self.stream:
             raise at_fault("stream_options", "only together with stream true")
         return self
+
+    @property
+    def num_outputs(self) -> int:
+        """How many are generated for each prompt, though not all may be shown."""
+        return self.n or 1
 
 
 class ChatCompletionRequest(_Generation):
@@ -141,17 +147,23 @@ class ChatCompletionRequest(_Generation):
 
 class CompletionRequest(_Generation):
     prompt: Any
-    best_of: int | None = Field(None, ge=1)
+    best_of: int | None = Field(None, ge=1, le=MAX_OUTPUTS)
     logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     echo: bool | None = None
 
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
-        if self.best_of not in (None, self.n or 1):
-            raise at_fault("best_of", "other values than n's are not supported by this server")
+        if self.num_outputs < (self.n or 1):
+            raise at_fault("best_of", f"must not be less than n, which is {self.n}")
+        if self.stream and self.num_outputs > (self.n or 1):
+            raise at_fault("best_of", "which outputs are the best is known at their end: not together with stream true")
         if self.echo and self.logprobs is not None:
             raise at_fault("logprobs", "not supported together with echo by this server")
         return self
+
+    @property
+    def num_outputs(self) -> int:
+        return (self.n or 1) if self.best_of is None else self.best_of
 
 
 class TokenizeRequest(Wire):

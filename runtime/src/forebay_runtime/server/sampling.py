@@ -61,7 +61,8 @@ def _max_tokens(wire: ChatCompletionRequest | CompletionRequest) -> int:
 
 def _logprobs(wire: ChatCompletionRequest | CompletionRequest) -> int | None:
     if isinstance(wire, CompletionRequest):
-        return wire.logprobs
+        ranked = wire.num_outputs > (wire.n or 1)
+        return 0 if ranked and wire.logprobs is None else wire.logprobs
     return (wire.top_logprobs or 0) if wire.logprobs else None
 
 
