@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from forebay_runtime.text.chat import ChatTemplate
@@ -17,8 +19,11 @@ TEMPLATE = (
 WORDS = ("the", "river", "mill", "water", "stop", "and", "ran", "past")
 
 
-def toy_tokenizer() -> TextTokenizer:
-    """Byte level: a token for each byte, for each word and its beginnings, and two control tokens."""
+def toy_tokenizer(normalizer: Any = None) -> TextTokenizer:
+    """Byte level: a token for each byte, for each word and its beginnings, and two control tokens.
+
+    With a normalizer these are looked for in normalized text.
+    """
     pieces = sorted(byte_level_alphabet())
     merges = []
     for word in (*WORDS, *("Ġ" + word for word in WORDS)):
@@ -30,7 +35,9 @@ def toy_tokenizer() -> TextTokenizer:
     tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate(pieces)}, merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in (END, START)])
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=normalizer is not None) for t in (END, START)])
     ends = [i for i, token in tokenizer.get_added_tokens_decoder().items() if token.content == END]
     return TextTokenizer(TokenizerFiles(tokenizer, frozenset(ends), None, END, TEMPLATE))
 

@@ -243,3 +243,16 @@ async def test_a_chat_s_tokens_are_its_prompt_s(client: Client) -> None:
     messages = [{"role": "user", "content": "the mill"}]
     count = (await client.post("/tokenize", json={"messages": messages})).json()["count"]
     assert (await plain(client, CHAT, "the mill"))["usage"]["prompt_tokens"] == count
+
+
+async def test_a_continued_message_goes_on_where_it_ended(client: Client) -> None:
+    user = {"role": "user", "content": "the mill"}
+    begun = [user, {"role": "assistant", "content": "the river"}]
+    fields = {"continue_final_message": True, "add_generation_prompt": False}
+    tokens = (await client.post("/tokenize", json={"messages": begun, **fields})).json()["tokens"]
+    text = (await client.post("/detokenize", json={"tokens": tokens})).json()["prompt"]
+    assert text.endswith("<|start|>assistant\nthe river")
+    answer = await plain(client, CHAT, messages=begun, **fields)
+    assert answer["usage"]["prompt_tokens"] == len(tokens)
+    alone = await plain(client, COMPLETIONS, tokens)
+    assert text_of(answer["choices"][0]) == text_of(alone["choices"][0])

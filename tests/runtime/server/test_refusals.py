@@ -97,6 +97,9 @@ async def test_a_wrong_field_is_refused_by_name(client: Client, path: str, field
         ("response_format", {}),
         ("functions", [{"name": "f"}]),
         ("modalities", ["text", "audio"]),
+        ("chat_template_kwargs", {"chat_template": "x"}),
+        ("chat_template_kwargs", {"bos_token": "x"}),
+        ("chat_template_kwargs", {"messages": []}),
         ("messages", []),
         ("messages", [{"role": "wizard", "content": "x"}]),
         ("messages", [{"role": "user"}]),
@@ -149,6 +152,11 @@ async def test_what_completions_can_t_do_is_refused_by_name(client: Client, fiel
 )
 async def test_what_asks_for_nothing_more_is_borne(client: Client, fields: dict[str, Any]) -> None:
     await accepted(client, **fields)
+
+
+async def test_a_message_is_continued_or_answered(client: Client) -> None:
+    error = await refused(client, continue_final_message=True, add_generation_prompt=True)
+    assert error["param"] == "continue_final_message"
 
 
 @pytest.mark.parametrize("path", [CHAT, COMPLETIONS])

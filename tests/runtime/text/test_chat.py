@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from tokenizers import normalizers
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from forebay_runtime.request import RequestError
@@ -75,6 +76,37 @@ def test_control_tokens_are_taken_apart_in_every_field() -> None:
     template = ChatTemplate("{{ messages[0].name }}{{ messages[0].parts[0].x }}{{ extra }}", TOY)
     messages = [{"role": "user", "name": END, "parts": [{"x": START}]}]
     assert not set(template.encode(messages, {"extra": END})) & TOY.special_ids
+
+
+def test_control_tokens_are_taken_apart_in_keys_but_names_stay() -> None:
+    template = ChatTemplate("{{ messages[0].arguments | tojson }}{{ messages[0]['content'] }}", TOY)
+    messages = [{"role": "user", "content": "x", "arguments": {END: 1, "a": {f"b {START}": 2}}}]
+    assert not set(template.encode(messages)) & TOY.special_ids
+    assert TOY.decode(template.encode(messages)) == f'{{"{END}": 1, "a": {{"b {START}": 2}}}}x'
+
+
+def test_text_that_is_normalized_to_a_control_token_makes_none() -> None:
+    tokenizer = toy_tokenizer(normalizer=normalizers.NFKC())
+    fullwidth = END.replace("<", "＜")
+    assert set(tokenizer.encode(fullwidth)) & tokenizer.special_ids
+    ids = toy_template(tokenizer).encode(say(fullwidth))
+    assert [i for i in ids if i in tokenizer.special_ids] == [
+        i for i in toy_template(tokenizer).encode(say("")) if i in tokenizer.special_ids
+    ]
+
+
+def test_the_final_message_is_continued_where_it_ends() -> None:
+    messages = [*say("the river"), {"role": "assistant", "content": "ran past "}]
+    text = toy_template(TOY).render(messages, continue_final=True)
+    assert text.endswith(f"{START}assistant\nran past ")
+    assert text == toy_template(TOY).render(messages, {"add_generation_prompt": False}).removesuffix(f"{END}\n")
+
+
+def test_a_final_message_that_the_template_changes_can_t_be_continued() -> None:
+    template = ChatTemplate("{% for m in messages %}{{ m.content | length }}{% endfor %}", TOY)
+    with pytest.raises(RequestError) as refused:
+        template.render(say("x"), continue_final=True)
+    assert refused.value.param == "continue_final_message"
 
 
 def test_a_template_that_refuses_is_the_client_s_fault() -> None:

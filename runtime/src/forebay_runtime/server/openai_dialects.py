@@ -35,12 +35,7 @@ class ChatDialect:
         return 1
 
     def prompts(self, asked: ChatCompletionRequest) -> list[Prompt]:
-        variables = dict(asked.chat_template_kwargs or {})
-        if asked.reasoning_effort is not None:
-            variables["reasoning_effort"] = asked.reasoning_effort
-        if asked.add_generation_prompt is not None:
-            variables["add_generation_prompt"] = asked.add_generation_prompt
-        return [self._reader.chat(asked.messages, variables)]
+        return [self._reader.chat(asked)]
 
     def reply(
         self, asked: ChatCompletionRequest, prompts: Sequence[Prompt], generation: Generation, head: Head

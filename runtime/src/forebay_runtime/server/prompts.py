@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from forebay_runtime.request import RequestError
-from forebay_runtime.server.protocol import Message
-from forebay_runtime.text.chat import ChatTemplate
+from forebay_runtime.server.protocol import Conversation
+from forebay_runtime.text.chat import RESERVED, ChatTemplate
 from forebay_runtime.text.tokenizer import Tokenizer
 
 _MAX_PROMPTS = 2048
@@ -30,17 +30,17 @@ class PromptReader:
         # No text longer than this fits; twice, because a normalizer may shorten it.
         self._max_chars = 2 * max_model_len * tokenizer.longest_piece
 
-    def chat(self, messages: list[Message], variables: dict[str, Any]) -> Prompt:
-        return Prompt(self._checked(self.chat_ids(messages, variables), "messages"))
+    def chat(self, chat: Conversation) -> Prompt:
+        return Prompt(self._checked(self.chat_ids(chat), "messages"))
 
-    def chat_ids(self, messages: list[Message], variables: dict[str, Any]) -> list[int]:
+    def chat_ids(self, chat: Conversation) -> list[int]:
         if self._template is None:
             raise RequestError(
                 "This model has no chat template; use /v1/completions.", code="no_chat_template", param="messages"
             )
-        given = [m.for_template() for m in messages]
+        given = [m.for_template() for m in chat.messages]
         self._check_length(sum(len(m["content"]) for m in given), "messages")
-        return self._template.encode(given, variables)
+        return self._template.encode(given, variables_of(chat), continue_final=bool(chat.continue_final_message))
 
     def text(self, text: str, *, add_special_tokens: bool = True) -> Prompt:
         self._check_length(len(text), "prompt")
@@ -87,6 +87,20 @@ class PromptReader:
             code="context_length_exceeded",
             param=param,
         )
+
+
+def variables_of(chat: Conversation) -> dict[str, Any]:
+    """What the template is given beside the messages. RequestError for what isn't the client's to give."""
+    variables = dict(chat.chat_template_kwargs or {})
+    reserved = next((name for name in variables if name in RESERVED), None)
+    if reserved is not None:
+        param = f"chat_template_kwargs.{reserved}"
+        raise RequestError(f"{param}: is not for clients to set.", code="invalid_value", param=param)
+    if chat.reasoning_effort is not None:
+        variables["reasoning_effort"] = chat.reasoning_effort
+    if chat.add_generation_prompt is not None:
+        variables["add_generation_prompt"] = chat.add_generation_prompt
+    return variables
 
 
 def _invalid(message: str) -> RequestError:

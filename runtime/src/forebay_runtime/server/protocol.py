@@ -128,15 +128,29 @@ class _Generation(Sampling):
         return self.n or 1
 
 
-class ChatCompletionRequest(_Generation):
+class Conversation(Wire):
+    """What a chat's prompt is made of."""
+
     messages: list[Message] = Field(min_length=1)
+    tools: list[dict[str, Any]] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    reasoning_effort: str | None = None
+
+    @model_validator(mode="after")
+    def _check_end(self) -> Self:
+        if self.continue_final_message and self.add_generation_prompt:
+            raise at_fault("continue_final_message", "not together with add_generation_prompt true")
+        if self.continue_final_message and self.messages[-1].content is None:
+            raise at_fault("continue_final_message", "the last message has no content")
+        return self
+
+
+class ChatCompletionRequest(_Generation, Conversation):
     max_completion_tokens: int | None = Field(None, ge=1)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
-    tools: list[dict[str, Any]] | None = None
-    add_generation_prompt: bool | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
-    reasoning_effort: str | None = None
 
     @model_validator(mode="after")
     def _check_logprobs(self) -> Self:
@@ -166,21 +180,24 @@ class CompletionRequest(_Generation):
         return (self.n or 1) if self.best_of is None else self.best_of
 
 
-class TokenizeRequest(Wire):
-    """`prompt` or `messages`; `content` is llama.cpp's word for the former, `add_special` for the flag."""
+class TokenizeText(Wire):
+    """`content` is llama.cpp's word for the prompt, `add_special` for the flag."""
 
     model: str | None = None
     prompt: str | None = None
     content: str | None = None
-    messages: list[Message] | None = Field(None, min_length=1)
     add_special_tokens: bool | None = None
     add_special: bool | None = None
 
     @model_validator(mode="after")
     def _check_input(self) -> Self:
-        if self.prompt is None and self.content is None and self.messages is None:
+        if self.prompt is None and self.content is None:
             raise at_fault("prompt", "prompt or messages is missing")
         return self
+
+
+class TokenizeChat(Conversation):
+    model: str | None = None
 
 
 class DetokenizeRequest(Wire):

@@ -13,7 +13,7 @@ from forebay_runtime.request import RequestError
 from forebay_runtime.server.body import read_object
 from forebay_runtime.server.endpoint import Service
 from forebay_runtime.server.prompts import PromptReader
-from forebay_runtime.server.protocol import DetokenizeRequest, TokenizeRequest
+from forebay_runtime.server.protocol import DetokenizeRequest, TokenizeChat, TokenizeText
 from forebay_runtime.server.wire import parse
 
 
@@ -22,7 +22,9 @@ class Tokenization:
         self._service, self._reader = service, reader
 
     async def tokenize(self, request: Request) -> Response:
-        wire = parse(TokenizeRequest, await self._body(request))
+        body = await self._body(request)
+        wire: TokenizeText | TokenizeChat
+        wire = parse(TokenizeText, body) if body.get("messages") is None else parse(TokenizeChat, body)
         self._service.names.check(wire.model)
         token_ids = await asyncio.get_running_loop().run_in_executor(self._service.text_thread, self._encode, wire)
         most = self._service.max_model_len
@@ -40,9 +42,9 @@ class Tokenization:
         body, _ = await read_object(request.scope, request.receive, self._service.max_body_bytes)
         return body
 
-    def _encode(self, wire: TokenizeRequest) -> list[int]:
-        if wire.messages is not None:
-            return self._reader.chat_ids(wire.messages, {})
+    def _encode(self, wire: TokenizeText | TokenizeChat) -> list[int]:
+        if isinstance(wire, TokenizeChat):
+            return self._reader.chat_ids(wire)
         text = wire.prompt if wire.prompt is not None else wire.content
         special = wire.add_special if wire.add_special_tokens is None else wire.add_special_tokens
         return self._service.tokenizer.encode(text or "", add_special_tokens=special is not False)

@@ -44,7 +44,6 @@ CHAT: dict[str, Neutral] = _BOTH | {
     "audio": _NOTHING,
     "modalities": lambda value: value == ["text"],
     "web_search_options": _NOTHING,
-    "continue_final_message": _NOTHING,
     "echo": _NOTHING,
 }
 COMPLETIONS: dict[str, Neutral] = _BOTH | {"suffix": _NOTHING, "response_format": _one_of({"type": "text"})}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -19,7 +19,17 @@ from forebay_runtime.text.tokenizer import Tokenizer
 
 Message = Mapping[str, Any]
 REFUSALS = (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError, ArithmeticError)
-CUT = "\ufdd0"  # a noncharacter: Unicode keeps it for such inner use. Text may not span two sides of it
+# Noncharacters: Unicode keeps them for such inner use.
+CUT = "\ufdd0"  # no token may span its two sides
+_END = "\ufdd1"  # of a message that is to be continued
+_INNER = str.maketrans("", "", CUT + _END)
+# What a client may not set beside its messages: the renderer's own arguments, and what only the model's files say.
+RESERVED = frozenset(
+    {
+        *("messages", "conversations", "chat_template", "return_assistant_tokens_mask", "continue_final_message"),
+        *("tools", "bos_token", "eos_token", "add_generation_prompt"),
+    }
+)
 
 
 class ChatTemplate:
@@ -28,7 +38,7 @@ class ChatTemplate:
     def __init__(self, template: str, tokenizer: Tokenizer) -> None:
         self._render_template = import_renderer()
         self._tokenizer = tokenizer
-        self._control = ControlTokens(tokenizer.control_tokens)
+        self._control = ControlTokens(tokenizer.control_tokens, tokenizer.normalize)
         self._special = {"bos_token": tokenizer.bos_token or "", "eos_token": tokenizer.eos_token or ""}
         self._template = template
         try:
@@ -38,19 +48,45 @@ class ChatTemplate:
         except REFUSALS:
             pass  # it compiles, and is right to want more than this
 
-    def encode(self, messages: Sequence[Message], variables: Mapping[str, Any] | None = None) -> list[int]:
+    def encode(
+        self,
+        messages: Sequence[Message],
+        variables: Mapping[str, Any] | None = None,
+        *,
+        continue_final: bool = False,
+    ) -> list[int]:
         """The prompt's ids. RequestError 400 where the template refuses the messages."""
-        return self._tokenizer.encode_pieces(self.render(messages, variables).split(CUT))
+        text = self.render(messages, variables, continue_final=continue_final)
+        return self._tokenizer.encode_pieces(text.split(CUT))
 
-    def render(self, messages: Sequence[Message], variables: Mapping[str, Any] | None = None) -> str:
-        """The prompt's text, with CUT wherever control tokens in the messages were taken apart."""
-        safe = self._control.take_apart(dict(variables or {}))
+    def render(
+        self,
+        messages: Sequence[Message],
+        variables: Mapping[str, Any] | None = None,
+        *,
+        continue_final: bool = False,
+    ) -> str:
+        """The prompt's text, with CUT wherever control tokens in the messages were taken apart.
+
+        `continue_final`: it ends where the last message's content does, for the model to go on with.
+        """
+        given = self._control.take_apart(list(messages))
+        safe = {"add_generation_prompt": not continue_final, **self._control.take_apart(dict(variables or {}))}
+        if continue_final:
+            given[-1] = given[-1] | {"content": given[-1]["content"] + _END}
         try:
-            return self._render(self._control.take_apart(list(messages)), safe)
+            text = self._render(given, safe)
         except REFUSALS as e:
             raise RequestError(
                 f"This model's chat template refuses the messages: {e}", code="invalid_messages", param="messages"
             ) from e
+        if not continue_final:
+            return text
+        text, end, _ = text.rpartition(_END)
+        if not end:
+            message = "continue_final_message: this model's chat template does not write the last message as it is."
+            raise RequestError(message, code="invalid_messages", param="continue_final_message")
+        return text
 
     def _render(self, messages: list[Message], variables: Mapping[str, Any]) -> str:
         given = {"add_generation_prompt": True, **self._special, **variables}
@@ -58,25 +94,34 @@ class ChatTemplate:
 
 
 class ControlTokens:
-    """Finds control tokens in what users say and cuts them, so that the tokenizer reads them as plain text."""
+    """Finds control tokens in what users say and cuts them, so that the tokenizer reads them as plain text.
 
-    def __init__(self, tokens: frozenset[str]) -> None:
+    `normalize`: what the tokenizer does to text before it looks for control tokens, if it does anything.
+    """
+
+    def __init__(self, tokens: frozenset[str], normalize: Callable[[str], str] | None = None) -> None:
         self._tokens = sorted(tokens)
+        self._normalize = normalize
         self._first = re.compile("|".join(sorted({re.escape(t[0]) for t in tokens if t})) or "(?!)")
         self._beginnings = frozenset(t[:n] for t in tokens for n in range(1, len(t)))
         self._longest = max(map(len, tokens), default=0)
 
     def take_apart(self, value: Any) -> Any:
-        """`value` with every string in it cut where it could make a control token; keys of mappings stay."""
+        """`value` with every string in it cut where it could make a control token.
+
+        So are the keys of mappings, except for names, by which templates look things up.
+        """
         if isinstance(value, str):
-            return self._take_apart_text(value.replace(CUT, ""))
+            return self._take_apart_text(value.translate(_INNER))
         if isinstance(value, Mapping):
-            return {k: self.take_apart(v) for k, v in value.items()}
+            return {k if str(k).isidentifier() else self.take_apart(k): self.take_apart(v) for k, v in value.items()}
         if isinstance(value, list | tuple):
             return [self.take_apart(v) for v in value]
         return value
 
     def _take_apart_text(self, text: str) -> str:
+        if self._normalize is not None and self._is_made_by_normalizing(text, self._normalize):
+            return CUT.join(text)
         if not self._first.search(text):
             return text
         cuts: set[int] = set()
@@ -90,3 +135,7 @@ class ControlTokens:
         if not cuts:
             return text
         return CUT.join(text[a:b] for a, b in itertools.pairwise([0, *sorted(cuts), len(text)]))
+
+    def _is_made_by_normalizing(self, text: str, normalize: Callable[[str], str]) -> bool:
+        normal = normalize(text)
+        return normal != text and any(normalize(token) in normal for token in self._tokens)

@@ -33,6 +33,10 @@ class Tokenizer:
         self._added: dict[int, bytes] = {i: token.content.encode() for i, token in added.items()}
         self.special_ids = frozenset(i for i, token in added.items() if token.special)
         self.control_tokens = frozenset(token.content for token in added.values() if token.special)
+        normalized = any(token.special and token.normalized for token in added.values())
+        normalizer = self._tokenizer.normalizer
+        # What texts become before control tokens are looked for in them; None where they stay as they are.
+        self.normalize: Callable[[str], str] | None = normalizer.normalize_str if normalizer and normalized else None
         self.vocab_size: int = self._tokenizer.get_vocab_size(with_added_tokens=True)
         self.longest_piece: int = max(map(len, self._tokenizer.get_vocab()), default=1)
         self.eos_token_ids = files.eos_token_ids
