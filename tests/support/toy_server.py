@@ -85,9 +85,17 @@ def application(
     *,
     api_key: str | None = None,
     step_seconds: float = 0.0,
+    strict_fields: bool = False,
+    request_timeout: float | None = None,
     on_broken: Callable[[str], None] = lambda _: None,
 ) -> Application:
-    config = ServerConfig(served_names=(NAME, "toy-alias"), api_key=api_key, max_body_bytes=100_000)
+    config = ServerConfig(
+        served_names=(NAME, "toy-alias"),
+        api_key=api_key,
+        max_body_bytes=100_000,
+        strict_fields=strict_fields,
+        request_timeout=request_timeout,
+    )
     return make_application(served(scheduler, step_seconds=step_seconds), config, on_broken)
 
 

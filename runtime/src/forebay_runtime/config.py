@@ -46,6 +46,8 @@ class ServerConfig:
     drain_grace: float = 30.0
     stall_budget: float = 60.0
     max_body_bytes: int = 8 << 20
+    request_timeout: float | None = None  # for a whole answer; None: as long as it takes
+    strict_fields: bool = False  # fields that nobody reads are refused
 
 
 class ConfigError(ValueError):

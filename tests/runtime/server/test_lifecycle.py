@@ -227,6 +227,21 @@ def _fails_at_seed(seed: int) -> Callable[..., Any]:
     return run
 
 
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("by", ["header", "server"])
+async def test_an_answer_that_takes_too_long_ends_with_an_error(by: str, stream: bool) -> None:
+    app = application(step_seconds=SLOW, request_timeout=0.05 if by == "server" else None)
+    headers = {"X-Request-Timeout": "0.05" if by == "header" else "100"}
+    async with running(app) as client:
+        reply = await client.post(CHAT, json=body(max_tokens=10_000, stream=stream), headers=headers)
+        assert reply.status_code == (200 if stream else 504)
+        assert '"code":"deadline_exceeded"' in reply.text
+        assert "[DONE]" not in reply.text
+        await until(lambda: not app.loop.stats().num_running)
+        in_time = await client.post(CHAT, json=body(stream=stream), headers={"X-Request-Timeout": "100"})
+        assert in_time.status_code == 200
+
+
 async def test_silence_is_broken_by_comments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forebay_runtime.server.stream._KEEP_ALIVE", 0.01)
     app = application(SMALL, step_seconds=SLOW)

@@ -229,3 +229,35 @@ async def test_the_right_key_opens_and_probes_need_none() -> None:
         assert (await client.get("/v1/models", headers={"Authorization": "Bearer secret-key"})).status_code == 200
         for path in ("/health", "/ready", "/metrics", "/version"):
             assert (await client.get(path)).status_code == 200
+
+
+STRANGE = {"zz": 1, "user": "u", "suffix": None, "stream": True, "stream_options": {"include_usage": True, "é\r\n": 0}}
+
+
+def body(path: str, **fields: Any) -> dict[str, Any]:
+    asked = {"messages": USER} if path == CHAT else {"prompt": "the mill"}
+    return {"model": NAME, **({} if path == "/tokenize" else {"max_tokens": 2}), **asked, **fields}
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+async def test_unknown_fields_are_told_in_a_header(client: Client, path: str) -> None:
+    reply = await client.post(path, json=body(path, **STRANGE))
+    assert reply.status_code == 200
+    assert set(reply.headers["x-unknown-fields"].split(", ")) == {"zz", "stream_options.%C3%A9%0D%0A"}
+    assert "x-unknown-fields" not in (await client.post(path, json=body(path, user="u"))).headers
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, "/tokenize"])
+async def test_a_strict_server_refuses_unknown_fields_by_name(path: str) -> None:
+    async with running(application(strict_fields=True)) as strict:
+        error = error_of(await strict.post(path, json=body(path, zz={"deep": [1]})), 400)
+        assert (error["code"], error["param"]) == ("unknown_parameter", "zz")
+        assert (await strict.post(path, json=body(path))).status_code == 200
+        borne: dict[str, Any] = {"user": "u", "metadata": {}, "tools": None}
+        assert (await strict.post(path, json=body(path, **borne))).status_code == 200
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "soon", "nan", "inf", ""])
+async def test_a_wrong_timeout_is_refused_by_name(client: Client, seconds: str) -> None:
+    reply = await client.post(CHAT, json=body(CHAT), headers={"X-Request-Timeout": seconds})
+    assert error_of(reply, 400)["param"] == "X-Request-Timeout"

@@ -34,6 +34,7 @@ from forebay_runtime.server.responses.endpoint import CreateResponse, KeptRespon
 from forebay_runtime.server.responses.store import ResponseStore
 from forebay_runtime.server.served import Served
 from forebay_runtime.server.tokenization import Tokenization
+from forebay_runtime.server.unknown_fields import UnknownFields
 from forebay_runtime.server.unsupported import PATHS
 
 
@@ -63,6 +64,7 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         served.vocab_size,
         max_model_len,
         config.max_body_bytes,
+        config.request_timeout,
     )
     health = Health(loop, admission, config.stall_budget)
     models = Models(names, max_model_len, int(time.time()))
@@ -93,19 +95,20 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         Route("/version", version),
         *(Route(path, _not_offered, methods=["GET", "POST"]) for path in sorted(PATHS)),
     ]
-    return Application(_fastapi(routes, config.api_key), loop, admission)
+    return Application(_fastapi(routes, config), loop, admission)
 
 
-def _fastapi(routes: list[BaseRoute], api_key: str | None) -> FastAPI:
+def _fastapi(routes: list[BaseRoute], config: ServerConfig) -> FastAPI:
     handlers: dict[Any, Any] = {
         RequestError: errors.on_request_error,
         HTTPException: errors.on_http_exception,
         ClientDisconnect: errors.on_disconnect,
         Exception: errors.on_exception,
     }
-    guard = [] if api_key is None else [Middleware(ApiKeyGuard, api_key=api_key)]
+    layers = [] if config.api_key is None else [Middleware(ApiKeyGuard, api_key=config.api_key)]
+    layers.append(Middleware(UnknownFields, strict=config.strict_fields))
     return FastAPI(
-        openapi_url=None, routes=routes, exception_handlers=handlers, middleware=guard, redirect_slashes=False
+        openapi_url=None, routes=routes, exception_handlers=handlers, middleware=layers, redirect_slashes=False
     )
 
 

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -16,10 +17,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from forebay_runtime.request import RequestError, SamplingParams
+from forebay_runtime.server import errors
 from forebay_runtime.server.admission import Admission
 from forebay_runtime.server.body import LARGE, read_object
+from forebay_runtime.server.deadline import deadline
 from forebay_runtime.server.dialects import Asked, Dialect, Generated, Head, Reply
-from forebay_runtime.server.errors import generation_failed
 from forebay_runtime.server.generation import Generation, Order
 from forebay_runtime.server.loop import EngineLoop
 from forebay_runtime.server.metrics import Metrics
@@ -46,6 +48,7 @@ class Service:
     vocab_size: int
     max_model_len: int
     max_body_bytes: int
+    request_timeout: float | None
 
 
 class GenerationEndpoint(Generic[Asked]):
@@ -70,8 +73,10 @@ class GenerationEndpoint(Generic[Asked]):
         await _while_connected(receive, self._answer(asked, size, arrival, scope, receive, send))
 
     @contextlib.asynccontextmanager
-    async def begin(self, asked: Asked, size: int, arrival: float) -> AsyncIterator[tuple[Generation, Reply]]:
-        """Admits and submits; what has not ended when the block does is aborted."""
+    async def begin(
+        self, asked: Asked, size: int, arrival: float, until: float | None = None
+    ) -> AsyncIterator[tuple[Generation, Reply]]:
+        """Admits and submits; what has not ended when the block does is aborted, what has not `until` then fails."""
         service, dialect, wire = self._service, self._dialect, self._dialect.generated(asked)
         name = service.names.check(wire.model)
         with service.admission.enter(wire.num_outputs * dialect.num_prompts(asked)):
@@ -80,19 +85,21 @@ class GenerationEndpoint(Generic[Asked]):
             self._check_room(sampling, prompts)
             head = Head(f"{dialect.id_prefix}{uuid.uuid4().hex}", int(time.time()), name)
             order = _order(wire, head.request_id, prompts, sampling)
-            with Generation(order, service.tokenizer, service.loop, service.metrics, arrival) as generation:
+            generating = Generation(order, service.tokenizer, service.loop, service.metrics, arrival)
+            with generating as generation, _expiry(generation, until):
                 yield generation, dialect.reply(asked, prompts, generation, head)
 
     async def _answer(
         self, asked: Asked, size: int, arrival: float, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        async with self.begin(asked, size, arrival) as (generation, reply):
+        until = deadline(scope, arrival, self._service.request_timeout)
+        async with self.begin(asked, size, arrival, until) as (generation, reply):
             if self._dialect.generated(asked).stream:
                 await EventStream(generation, reply).send(send)
                 return
             await generation.join()
             if generation.error is not None:
-                raise generation_failed(generation.error)
+                raise errors.generation_failed(generation.error)
             whole = reply.whole()
         await Response(orjson.dumps(whole), media_type="application/json")(scope, receive, send)
 
@@ -100,7 +107,9 @@ class GenerationEndpoint(Generic[Asked]):
         """Off the event loop where it could take long."""
         if size <= LARGE:
             return function(given)
-        return await asyncio.get_running_loop().run_in_executor(self._service.text_thread, function, given)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._service.text_thread, copy_context().run, function, given
+        )
 
     def _check_room(self, sampling: SamplingParams, prompts: Sequence[Prompt]) -> None:
         room = self._service.max_model_len - max(len(p.token_ids) for p in prompts)
@@ -126,6 +135,19 @@ def _order(wire: Generated, request_id: str, prompts: Sequence[Prompt], sampling
         priority=wire.priority or 0,
         num_best=wire.n or 1,
     )
+
+
+@contextlib.contextmanager
+def _expiry(generation: Generation, until: float | None) -> Iterator[None]:
+    if until is None:
+        yield
+        return
+    seconds = max(0.0, until - time.monotonic())
+    timer = asyncio.get_running_loop().call_later(seconds, generation.fail, errors.TIMED_OUT)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 async def _while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:

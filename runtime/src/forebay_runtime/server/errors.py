@@ -13,6 +13,7 @@ from starlette.responses import Response
 from forebay_runtime.request import RequestError
 
 SHUT_DOWN = "it has shut down before the answer's end"
+TIMED_OUT = "the request's time was over before its end"
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 
@@ -68,7 +69,9 @@ def internal_error() -> RequestError:
 
 
 def generation_failed(reason: str) -> RequestError:
-    """An output ended with an error: ours, or the end of a drain's grace. Only the latter is told apart."""
+    """An output ended with an error. What the client may know is told apart: the end of a drain's grace, or of time."""
+    if reason == TIMED_OUT:
+        return RequestError(f"No whole answer: {TIMED_OUT}.", status=504, code="deadline_exceeded")
     if reason == SHUT_DOWN:
         return RequestError(f"The server failed at this request: {SHUT_DOWN}.", status=503, code="draining")
     return internal_error()

@@ -61,6 +61,10 @@ class Generation:
         for _id in left:
             self._metrics.finished(FinishReason.ABORT, time.monotonic() - self._arrival)
 
+    def fail(self, reason: str) -> None:
+        """Ends all that has not ended with an error."""
+        self._loop.fail([i for i, choice in self._by_id.items() if choice.finish_reason is None], reason)
+
     @property
     def error(self) -> str | None:
         """Why an output failed, if one has."""

@@ -55,11 +55,17 @@ class EngineLoop:
             if self._sinks.pop(request_id, None) is not None:
                 self._posted.put(request_id)
 
+    def fail(self, request_ids: Iterable[str], reason: str) -> None:
+        """Ends these with an error; those that have ended already are passed over."""
+        for request_id in request_ids:
+            sink = self._sinks.get(request_id)
+            if sink is not None:
+                self.abort([request_id])
+                sink(RequestOutput(request_id, (), finish_reason=FinishReason.ERROR, error=reason))
+
     def fail_all(self, reason: str) -> None:
         """Ends all that runs with an error."""
-        for request_id, sink in list(self._sinks.items()):
-            self.abort([request_id])
-            sink(RequestOutput(request_id, (), finish_reason=FinishReason.ERROR, error=reason))
+        self.fail(list(self._sinks), reason)
 
     @property
     def num_waiting_to_be_added(self) -> int:

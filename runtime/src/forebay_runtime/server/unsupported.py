@@ -1,6 +1,6 @@
 """What clients may ask for and this server does not do yet: refused by name, never ignored.
 
-Fields that nobody here knows are borne, as OpenAI's clients expect; those below change what a correct answer is.
+Fields that nobody here knows are borne (see unknown_fields); those below change what a correct answer is.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ CHAT: dict[str, Neutral] = _BOTH | {
     "echo": _NOTHING,
 }
 COMPLETIONS: dict[str, Neutral] = _BOTH | {"suffix": _NOTHING, "response_format": _one_of({"type": "text"})}
+NAMES = frozenset((*CHAT, *COMPLETIONS, "tools", "tool_choice", "response_format"))
 PATHS = frozenset(
     f"/v1/{name}"
     for name in (

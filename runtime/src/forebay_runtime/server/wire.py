@@ -1,6 +1,6 @@
 """How bodies are read. Strict types: "10" is no number and 1.5 no count.
 
-Every optional field may be null, which means the same as leaving it out. Unknown fields are borne.
+Every optional field may be null, which means the same as leaving it out. Unknown fields are borne, but heeded.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from forebay_runtime.request import RequestError
+from forebay_runtime.server.unknown_fields import heed
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -22,9 +23,12 @@ class Wire(BaseModel):
 def parse(model: type[Model], body: object) -> Model:
     """RequestError 400 that names the first field at fault."""
     try:
-        return model.model_validate(body)
+        wire = model.model_validate(body)
     except ValidationError as e:
         raise _request_error(e.errors(include_url=False, include_input=False)[0], body) from None
+    if isinstance(body, dict):
+        heed(model, body)
+    return wire
 
 
 def at_fault(param: str, message: str) -> PydanticCustomError:
