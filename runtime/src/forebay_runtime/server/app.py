@@ -24,6 +24,8 @@ from forebay_runtime.server.auth import ApiKeyGuard
 from forebay_runtime.server.endpoint import GenerationEndpoint, Service
 from forebay_runtime.server.health import Health
 from forebay_runtime.server.loop import EngineLoop
+from forebay_runtime.server.messages.dialect import MessagesDialect, TokenCount
+from forebay_runtime.server.messages.endpoint import CountTokens
 from forebay_runtime.server.metrics import CONTENT_TYPE, Load, Metrics
 from forebay_runtime.server.models import Models
 from forebay_runtime.server.names import ServedNames
@@ -85,6 +87,8 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
             methods=["POST"],
         ),
         *_responses(service, chat),
+        Route("/v1/messages", GenerationEndpoint(service, MessagesDialect(chat)), methods=["POST"]),
+        Route("/v1/messages/count_tokens", CountTokens(service, TokenCount(chat, reader)).post, methods=["POST"]),
         Route("/v1/models", models.list),
         Route("/v1/models/{model:path}", models.retrieve),
         Route("/tokenize", tokenization.tokenize, methods=["POST"]),

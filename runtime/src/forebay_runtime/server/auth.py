@@ -14,7 +14,9 @@ OPEN_PATHS = frozenset({"/health", "/ready", "/metrics", "/version"})
 
 
 class ApiKeyGuard:
-    """Middleware: 401 in OpenAI's shape without the right `Authorization: Bearer KEY`. Tells nothing of either key."""
+    """Middleware: 401 without the right key, as `Authorization: Bearer KEY` or, as Anthropic's clients may send it,
+    `x-api-key: KEY`. Tells nothing of either key.
+    """
 
     def __init__(self, app: ASGIApp, api_key: str) -> None:
         self._app, self._key = app, api_key.encode()
@@ -23,17 +25,22 @@ class ApiKeyGuard:
         if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
             await self._app(scope, receive, send)
             return
-        error = self._check(Headers(scope=scope).get("authorization", ""))
+        error = self._check(_given_key(Headers(scope=scope)))
         if error is None:
             await self._app(scope, receive, send)
         else:
-            await error_response(error)(scope, receive, send)
+            await error_response(error, scope["path"])(scope, receive, send)
 
-    def _check(self, header: str) -> RequestError | None:
-        scheme, _, key = header.partition(" ")
-        if scheme.lower() != "bearer" or not key.strip():
+    def _check(self, key: str) -> RequestError | None:
+        if not key:
             message = "An API key is needed: send it as 'Authorization: Bearer KEY'."
             return RequestError(message, status=401, code="missing_api_key")
-        if not hmac.compare_digest(key.strip().encode(), self._key):
+        if not hmac.compare_digest(key.encode(), self._key):
             return RequestError("The API key is not right.", status=401, code="invalid_api_key")
         return None
+
+
+def _given_key(headers: Headers) -> str:
+    """Empty where none is given. A bearer goes before the other header."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "").strip()

@@ -95,6 +95,11 @@ class Choice:
             return "tool_calls"
         return (self.finish_reason or FinishReason.ERROR).value
 
+    @property
+    def stop_string(self) -> str | None:
+        """The stop string that ended the output."""
+        return self._detokenizer.stop_string
+
     def take_rows(self) -> list[LogprobRow]:
         """The logprobs of the text that has become certain, each token once."""
         released = self._detokenizer.num_released

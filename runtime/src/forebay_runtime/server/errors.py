@@ -1,4 +1,4 @@
-"""One error body for everything that goes wrong, in OpenAI's shape."""
+"""One error body for everything that goes wrong: in OpenAI's shape, but on Anthropic's path in theirs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from forebay_runtime.request import RequestError
+from forebay_runtime.server.messages import errors as messages_errors
 
 SHUT_DOWN = "it has shut down before the answer's end"
 TIMED_OUT = "the request's time was over before its end"
@@ -26,16 +27,18 @@ def error_body(error: RequestError) -> bytes:
     return orjson.dumps({"error": error_object(error.status, error.message, error.code, error.param)})
 
 
-def error_response(error: RequestError) -> Response:
+def error_response(error: RequestError, path: str = "") -> Response:
+    """`path`: that of the request, which tells the client's language."""
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return Response(error_body(error), error.status, headers, "application/json")
+    body = messages_errors.error_body(error) if path.startswith("/v1/messages") else error_body(error)
+    return Response(body, error.status, headers, "application/json")
 
 
-def on_request_error(_request: Request, error: Exception) -> Response:
+def on_request_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
-    return error_response(error)
+    return error_response(error, request.url.path)
 
 
 def on_http_exception(request: Request, error: Exception) -> Response:
@@ -49,7 +52,7 @@ def on_http_exception(request: Request, error: Exception) -> Response:
             message, code = f"{request.url.path} does not take {request.method}, but {allowed}.", "method_not_allowed"
         case status:
             message, code = error.detail or http.HTTPStatus(status).phrase, ""
-    response = error_response(RequestError(message, status=error.status_code, code=code or None))
+    response = error_response(RequestError(message, status=error.status_code, code=code or None), request.url.path)
     response.headers.update(error.headers or {})
     return response
 
@@ -59,9 +62,9 @@ def on_disconnect(_request: Request, _error: Exception) -> Response:
     return Response(status_code=499)
 
 
-def on_exception(_request: Request, _error: Exception) -> Response:
+def on_exception(request: Request, _error: Exception) -> Response:
     """Ours. What went wrong is in the log, not in the reply."""
-    return error_response(internal_error())
+    return error_response(internal_error(), request.url.path)
 
 
 def internal_error() -> RequestError:

@@ -51,7 +51,7 @@ NAMES = frozenset((*CHAT, *COMPLETIONS, "tools", "tool_choice", "response_format
 PATHS = frozenset(
     f"/v1/{name}"
     for name in (
-        *("embeddings", "messages", "audio/speech", "audio/transcriptions", "audio/translations"),
+        *("embeddings", "audio/speech", "audio/transcriptions", "audio/translations"),
         *("images/generations", "images/edits", "images/variations", "moderations", "files", "batches", "rerank"),
         *("fine_tuning/jobs", "assistants", "threads", "vector_stores", "uploads", "score", "pooling", "realtime"),
     )

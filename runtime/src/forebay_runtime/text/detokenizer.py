@@ -23,7 +23,11 @@ class Detokenizer:
         self._held = ""
         self.num_chars = 0  # decoded so far
         self.num_released = 0
-        self.stopped = False  # a stop string is complete
+        self.stop_string: str | None = None  # the one that has come
+
+    @property
+    def stopped(self) -> bool:
+        return self.stop_string is not None
 
     def start_of(self, data: bytes) -> int:
         """Where the text of a token with these bytes would begin, in characters."""
@@ -50,19 +54,16 @@ class Detokenizer:
         """The rest: no stop string came of what was held back. An unfinished character is dropped."""
         return self._take(len(self._held))
 
-    def _find_stop(self) -> int | None:
-        """Where the text ends by a stop string that has come; None if none has."""
-        found = [(at, len(stop)) for stop in self._stop if (at := self._held.find(stop)) >= 0]
-        if not found:
-            return None
-        at, length = min(found)
-        return at + length if self._include_stop else at
+    def _find_stop(self) -> tuple[int, str] | None:
+        """Where a stop string begins that has come, and which; None if none has."""
+        found = [(at, stop) for stop in self._stop if (at := self._held.find(stop)) >= 0]
+        return min(found, key=lambda pair: (pair[0], len(pair[1])), default=None)
 
-    def _release(self, end: int | None) -> str:
-        if end is None:
+    def _release(self, stop: tuple[int, str] | None) -> str:
+        if stop is None:
             return self._take(len(self._held) - max(_overlap(self._held, stop) for stop in self._stop))
-        self.stopped = True
-        text = self._take(end)
+        at, self.stop_string = stop
+        text = self._take(at + len(self.stop_string) if self._include_stop else at)
         self._held = ""
         return text
 

@@ -1,0 +1,1 @@
+"""/v1/messages in Anthropic's wire format: translated to chats, answered as content blocks."""
