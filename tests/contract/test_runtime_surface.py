@@ -74,6 +74,13 @@ def toy() -> Iterator[Toy]:
     toy.end()
 
 
+@pytest.fixture(scope="module")
+def lasting_toy() -> Iterator[Toy]:
+    toy = Toy()
+    yield toy
+    toy.end()
+
+
 def chat(**fields: Any) -> dict[str, Any]:
     messages = [{"role": "user", "content": "the mill"}]
     return {"model": NAME, "messages": messages, "max_tokens": 60, "ignore_eos": True, **fields}
@@ -129,14 +136,16 @@ def raw(toy: Toy, *parts: bytes) -> bytes:
     """Sends the parts over one connection and reads until the server closes it or falls silent."""
     host, port = toy.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=2) as connection:
-        for part in parts:
-            connection.sendall(part)
         received = b""
         try:
+            for part in parts:
+                connection.sendall(part)
             while data := connection.recv(65536):
                 received += data
         except TimeoutError:
             return received + b"(open)"
+        except ConnectionError:  # it was closed before it had read all
+            received += connection.recv(65536)
     return received
 
 
@@ -151,9 +160,28 @@ def test_connections_are_kept_pipelined_and_closed_by_the_rules(toy: Toy) -> Non
     assert b"200 OK" not in answer
     chunked = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     assert b"200 OK" in raw(toy, chunked, b'f\r\n{"prompt": "a"}\r\n', b"0\r\n\r\n")
-    garbage = raw(toy, b"BLAH\r\n\r\n")
-    assert b'"code":"invalid_http"' in garbage
-    assert not garbage.endswith(b"(open)")
+    long_body = b'{"prompt": "a", "x": "' + b"a" * 80_000 + b'"}'
+    length = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(long_body)
+    assert b"200 OK" in raw(toy, length, long_body)
+
+
+@pytest.mark.parametrize(
+    ("parts", "code"),
+    [
+        ([b"BLAH\r\n\r\n"], b"invalid_http"),
+        ([b"GET /health HTTP/1.1\nHost: x\n\n"], b"invalid_http"),
+        ([b"POST /tokenize HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"], b"invalid_http"),
+        ([b"POST /tokenize HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}"], b"invalid_http"),
+        ([b"GET /health HTTP/1.1\r\nA: ", *[b"a" * 10_000] * 60], b"head_too_large"),
+        ([b"GET /health HTTP/1.1\r\n", *[b"A: b\r\n" * 2000] * 60], b"head_too_large"),
+    ],
+)
+def test_what_is_no_request_is_refused_and_the_connection_closed(
+    lasting_toy: Toy, parts: list[bytes], code: bytes
+) -> None:
+    answer = raw(lasting_toy, *parts)
+    assert b'"code":"' + code in answer
+    assert not answer.endswith(b"(open)")
 
 
 @pytest.fixture

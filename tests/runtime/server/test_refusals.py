@@ -261,3 +261,8 @@ async def test_a_strict_server_refuses_unknown_fields_by_name(path: str) -> None
 async def test_a_wrong_timeout_is_refused_by_name(client: Client, seconds: str) -> None:
     reply = await client.post(CHAT, json=body(CHAT), headers={"X-Request-Timeout": seconds})
     assert error_of(reply, 400)["param"] == "X-Request-Timeout"
+
+
+async def test_an_encoded_body_is_refused(client: Client) -> None:
+    reply = await client.post(CHAT, json=body(CHAT), headers={"Content-Encoding": "gzip"})
+    assert error_of(reply, 415)["code"] == "unsupported_encoding"

@@ -24,8 +24,10 @@ async def read_object(scope: Scope, receive: Receive, max_bytes: int) -> tuple[d
 
 
 async def _read(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
-    declared = dict(scope["headers"]).get(b"content-length", b"0")
-    if int(declared) > max_bytes:
+    headers = dict(scope["headers"])
+    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        raise RequestError("Content-Encoding: send the body as it is.", status=415, code="unsupported_encoding")
+    if int(headers.get(b"content-length", b"0")) > max_bytes:
         raise _too_large(max_bytes)
     parts, size, more = [], 0, True
     while more:

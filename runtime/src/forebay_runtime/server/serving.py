@@ -10,13 +10,12 @@ import socket
 from collections.abc import Callable, Iterator
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from forebay_runtime.config import ServerConfig
 from forebay_runtime.failures import BrokenEngine
-from forebay_runtime.request import RequestError
 from forebay_runtime.server.app import Application
-from forebay_runtime.server.errors import SHUT_DOWN, error_body
+from forebay_runtime.server.errors import SHUT_DOWN
+from forebay_runtime.server.http_protocol import Protocol
 
 _BACKLOG = 2048
 _KEEP_ALIVE = 120  # seconds; longer than clients and the gateway keep idle connections, so that they close first
@@ -31,22 +30,6 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-class Protocol(HttpToolsProtocol):
-    """Refuses what is no HTTP in the same shape as everything else, and trusts no message of two lengths."""
-
-    def send_400_response(self, msg: str) -> None:
-        body = error_body(RequestError(msg, code="invalid_http"))
-        head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        self.transport.write(head.encode() + b"Connection: close\r\n\r\n" + body)
-        self.transport.close()
-
-    def on_headers_complete(self) -> None:
-        super().on_headers_complete()
-        names = {name for name, _ in self.headers}
-        if {b"content-length", b"transfer-encoding"} <= names:  # RFC 9112, 6.1
-            self.cycle.keep_alive = False
 
 
 async def serve(
