@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ from forebay_runtime.server.metrics import CONTENT_TYPE, Load, Metrics
 from forebay_runtime.server.models import Models
 from forebay_runtime.server.names import ServedNames
 from forebay_runtime.server.openai_dialects import ChatDialect, CompletionDialect
+from forebay_runtime.server.openapi.document import document
 from forebay_runtime.server.prompts import PromptReader
 from forebay_runtime.server.responses.dialect import ResponsesDialect
 from forebay_runtime.server.responses.endpoint import CreateResponse, KeptResponses
@@ -78,6 +80,13 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
     async def version(_request: Request) -> Response:
         return _json({"version": served.version})
 
+    @functools.cache
+    def described() -> Response:
+        return _json(document(served.version, with_key=config.api_key is not None))
+
+    async def openapi(_request: Request) -> Response:
+        return described()
+
     chat = ChatDialect(reader, served.tokenizer)
     routes: list[BaseRoute] = [
         Route("/v1/chat/completions", GenerationEndpoint(service, chat), methods=["POST"]),
@@ -97,6 +106,7 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         Route("/ready", health.ready),
         Route("/metrics", scrape),
         Route("/version", version),
+        Route("/openapi.json", openapi),
         *(Route(path, _not_offered, methods=["GET", "POST"]) for path in sorted(PATHS)),
     ]
     return Application(_fastapi(routes, config), loop, admission)

@@ -44,6 +44,25 @@ def _text_of_part(part: Any) -> str:
     return text
 
 
+StopString = Annotated[str, Field(min_length=1, max_length=4096)]
+StopField = StopString | Annotated[list[StopString], Field(max_length=64)] | None
+
+
+class TextPart(Wire):
+    type: Literal["text"]
+    text: str
+
+
+class RefusalPart(Wire):
+    type: Literal["refusal"]
+    refusal: str
+
+
+ContentField = str | list[TextPart | RefusalPart] | None
+TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+PromptField = str | TokenIds | Annotated[list[str | TokenIds], Field(min_length=1)]
+
+
 class StreamOptions(Wire):
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = None
@@ -53,7 +72,7 @@ class Message(Wire):
     model_config = ConfigDict(strict=True, extra="allow")  # templates read more than we do
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Annotated[str | None, BeforeValidator(_text_of)] = None
+    content: Annotated[str | None, BeforeValidator(_text_of, json_schema_input_type=ContentField)] = None
     name: str | None = None
     tool_calls: list[dict[str, Any]] | None = None
 
@@ -96,7 +115,7 @@ class Sampling(Wire):
     repetition_penalty: float | None = Field(None, gt=0, le=10)
     logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
     seed: int | None = Field(None, ge=-_INT64, lt=_INT64)
-    stop: Annotated[list[Annotated[str, Field(max_length=4096)]], BeforeValidator(_stop_strings)] = Field(
+    stop: Annotated[list[StopString], BeforeValidator(_stop_strings, json_schema_input_type=StopField)] = Field(
         default_factory=list, max_length=64
     )
     stop_token_ids: list[Annotated[int, Field(ge=0)]] | None = Field(None, max_length=1024)
@@ -160,7 +179,7 @@ class ChatCompletionRequest(_Generation, Conversation):
 
 
 class CompletionRequest(_Generation):
-    prompt: Any
+    prompt: Annotated[Any, BeforeValidator(lambda prompt: prompt, json_schema_input_type=PromptField)]
     best_of: int | None = Field(None, ge=1, le=MAX_OUTPUTS)
     logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     echo: bool | None = None

@@ -15,7 +15,7 @@ from forebay_runtime.server.responses.wire import (
     Part,
     ReasoningItem,
     ResponsesRequest,
-    TextPart,
+    SpokenPart,
     wanted_logprobs,
 )
 
@@ -89,7 +89,7 @@ def _new_turn(messages: list[Json]) -> Json:
 def _parts(parts: Sequence[Part]) -> list[Json]:
     return [
         {"type": "text", "text": part.text}
-        if isinstance(part, TextPart)
+        if isinstance(part, SpokenPart)
         else {"type": "refusal", "refusal": part.refusal}
         for part in parts
     ]

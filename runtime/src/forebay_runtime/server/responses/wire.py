@@ -7,21 +7,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from forebay_runtime.server.protocol import MAX_LOGPROBS, Sampling
+from forebay_runtime.server.protocol import MAX_LOGPROBS, RefusalPart, Sampling
 from forebay_runtime.server.wire import Wire, at_fault
 
 MOST_INPUT_ITEMS = 4096
 LOGPROBS = "message.output_text.logprobs"
 
 
-class TextPart(Wire):
+class SpokenPart(Wire):
     type: Literal["input_text", "output_text", "text"]
     text: str
-
-
-class RefusalPart(Wire):
-    type: Literal["refusal"]
-    refusal: str
 
 
 class ReasoningPart(Wire):
@@ -35,7 +30,7 @@ def _kind_of_part(part: Any) -> Any:
 
 
 Part = Annotated[
-    Annotated[TextPart, Tag("text")] | Annotated[RefusalPart, Tag("refusal")], Discriminator(_kind_of_part)
+    Annotated[SpokenPart, Tag("text")] | Annotated[RefusalPart, Tag("refusal")], Discriminator(_kind_of_part)
 ]
 
 
@@ -132,7 +127,7 @@ class Reasoning(Wire):
     effort: str | None = None
 
 
-class StreamOptions(Wire):
+class ResponseStreamOptions(Wire):
     include_obfuscation: Literal[False] | None = None
 
 
@@ -151,7 +146,7 @@ class ResponsesRequest(Sampling):
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     include: list[Literal["message.output_text.logprobs"]] | None = None
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: ResponseStreamOptions | None = None
     store: bool | None = None
     background: bool | None = None
     metadata: dict[str, Annotated[str, Field(max_length=512)]] | None = Field(None, max_length=16)

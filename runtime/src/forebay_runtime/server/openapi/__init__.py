@@ -1,0 +1,1 @@
+"""The OpenAPI document: every route, every status, and the bodies as the models that read them say."""
