@@ -18,6 +18,8 @@ def network_policy(resource: InferenceService, spec: Spec) -> Manifest:
         "podSelector": {"matchLabels": selector(resource.name)},
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"ports": [{"port": "http", "protocol": "TCP"}]}],
-        "egress": hub if spec.model.source.startswith("hf://") else [],
+        # no rule at all lets nothing out; an empty list would say the same, but the API server drops it, so that each
+        # apply of one would count as a change
+        **({"egress": hub} if spec.model.source.startswith("hf://") else {}),
     }
     return child("NetworkPolicy", resource, spec=policy)
