@@ -1,10 +1,11 @@
 """The root cause is read from what the kubelet, the scheduler and the API server say."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from forebay_operator.causes import root_cause
+from forebay_operator.causes import killed_as_stalled, root_cause, suspects
 from forebay_operator.observed import Missing, Observed, parse_pod
 from forebay_operator.resource import Spec
 from tests.operator.builders import pod_body, resource, unschedulable
@@ -131,3 +132,42 @@ def test_long_last_words_keep_their_end() -> None:
     cause = cause_of(pod_body("p", REVISION, container={"state": ended(1, "x" * 5000 + " the reason")}))
     assert cause.message.endswith("the reason")
     assert len(cause.message) < 1000
+
+
+AT = "2026-03-01T12:00:00Z"
+LATER = datetime(2026, 3, 1, 12, 0, 40, tzinfo=UTC)
+
+
+def restarted(code: int = 137, reason: str = "Error") -> Any:
+    end = {"terminated": {"exitCode": code, "reason": reason, "finishedAt": "2026-03-01T12:00:45Z"}}
+    return parse_pod(pod_body("p", REVISION, container={"state": {"running": {}}, "lastState": end, "restartCount": 2}))
+
+
+def test_an_engine_that_the_kubelet_ended_for_not_answering_is_stalled() -> None:
+    pod = restarted()
+    assert suspects([pod]) == [pod]
+    assert killed_as_stalled(pod, [LATER])
+    found = root_cause(spec(), Observed(pods=(pod,), stalled=frozenset({"p"})), REVISION)
+    assert found
+    assert found.reason == "EngineStalled"
+    assert "restarts so far: 2" in found.message
+
+
+def test_another_end_than_the_one_that_was_told_of_is_no_stall() -> None:
+    assert not killed_as_stalled(restarted(), [LATER - timedelta(minutes=5)])
+    assert not killed_as_stalled(restarted(), [])
+    assert not suspects([restarted(reason="OOMKilled")])
+
+
+def test_one_that_served_and_answers_no_more_is_told_before_it_is_ended() -> None:
+    body = pod_body("p", REVISION, container={"state": {"running": {"startedAt": AT}}})
+    body["status"]["conditions"][0]["lastTransitionTime"] = "2026-03-01T12:05:00Z"
+    found = root_cause(spec(), Observed(pods=(parse_pod(body),)), REVISION)
+    assert found
+    assert found.reason == "NotAnswering"
+
+
+def test_one_that_never_served_is_only_on_its_way() -> None:
+    body = pod_body("p", REVISION, container={"state": {"running": {"startedAt": AT}}})
+    body["status"]["conditions"][0]["lastTransitionTime"] = "2026-03-01T11:59:58Z"
+    assert root_cause(spec(), Observed(pods=(parse_pod(body),)), REVISION) is None

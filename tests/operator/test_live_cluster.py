@@ -22,9 +22,10 @@ from forebay_operator.observed import (
     Observed,
     Pod,
     Unreadable,
+    parse_pod,
 )
 from forebay_operator.refusal import ApiError, ClusterUnavailable, NamespaceEnding, Overlooked, Refused
-from tests.operator.builders import SOURCE, desired, resource, wanted
+from tests.operator.builders import SOURCE, desired, pod_body, resource, wanted
 
 KEY = ("ns", "demo")
 OURS = {"manager": FIELD_OWNER, "operation": "Apply"}
@@ -73,7 +74,7 @@ class MemoryApi:
         return self._written(path, body, content)
 
     def _listed(self, path: str) -> Manifest:
-        if path.endswith(("replicasets", "pods", "inferenceservices")):
+        if path.endswith(("events", "inferenceservices")):
             return {"items": self.lists.get(path, [])}
         raise ApiError(404, "NotFound", path)
 
@@ -107,6 +108,7 @@ class Mirror:
 
     def __init__(self, api: MemoryApi) -> None:
         self._api = api
+        self.seen: tuple[Pod, ...] = ()
 
     def child(self, kind: str, namespace: str, name: str) -> Manifest | None:
         live = self._api.objects.get(CHILD_KINDS[kind].path(namespace, name))
@@ -114,7 +116,7 @@ class Mirror:
         return {**copy.deepcopy(live), "kind": kind} if live and ours else None
 
     def pods(self, key: tuple[str, str]) -> tuple[Pod, ...]:
-        return ()
+        return self.seen
 
     def failed_creation(self, key: tuple[str, str]) -> dict[str, str]:
         return {}
@@ -308,6 +310,20 @@ async def test_one_refused_child_does_not_keep_the_others_away() -> None:
     with pytest.raises(Refused):
         await cluster.apply([SERVICE, deployment], Observed())
     assert child_path(deployment) in api.objects
+
+
+async def test_the_kubelets_word_on_why_an_engine_ended_is_looked_up() -> None:
+    api = api_with()
+    mirror = Mirror(api)
+    end = {"terminated": {"exitCode": 137, "reason": "Error", "finishedAt": "2026-03-01T12:00:45Z"}}
+    mirror.seen = (parse_pod(pod_body("p", "r", container={"lastState": end})),)
+    words = "Container runtime failed liveness probe, will be restarted"
+    events = "/api/v1/namespaces/ns/events"
+    api.lists[events] = [{"message": words, "lastTimestamp": "2026-03-01T12:00:40Z"}]
+    cluster = LiveCluster(api, mirror)  # type: ignore[arg-type]
+    assert (await observe(cluster)).stalled == {"p"}
+    api.lists[events] = []
+    assert (await observe(cluster)).stalled == frozenset()
 
 
 async def test_an_event_that_cannot_be_written_is_no_failure() -> None:

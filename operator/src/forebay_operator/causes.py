@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from forebay_operator.observed import Container, Ended, Missing, Observed, Pod
 from forebay_operator.resource import Spec
@@ -12,6 +13,7 @@ from forebay_operator.resource import Spec
 PULL = {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 CREATE = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
 MOST_WORDS = 600
+BEFORE_THE_END, AFTER_THE_END = timedelta(seconds=60), timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ def root_cause(spec: Spec, observed: Observed, revision: str) -> Cause | None:
         return missing
     if (words := observed.failed_creation.get(revision)) is not None:
         return _no_pods(words)
-    found = (_of_pod(p) for p in observed.pods_of(revision) if not p.ready)
+    found = (_stalled(p, observed.stalled) or _of_pod(p) for p in observed.pods_of(revision) if not p.ready)
     return next((c for c in found if c), None)
 
 
@@ -56,6 +58,29 @@ def _of_pod(pod: Pod) -> Cause | None:
     return _first(_of_container(pod, c) for c in pod.containers)
 
 
+def suspects(pods: Iterable[Pod]) -> list[Pod]:
+    """Pods whose engine has ended and may have been ended by the kubelet: its own words about them are worth a look."""
+    return [p for p in pods if not p.ready and not p.deleting and any(_killed(c) for c in p.containers)]
+
+
+def killed_as_stalled(pod: Pod, killings: Iterable[datetime]) -> bool:
+    """Whether the last end of its engine is one of the kubelet's killings for not answering, given by their times."""
+    ends = [c.ended.at for c in pod.containers if _killed(c) and c.ended and c.ended.at]
+    return any(at - BEFORE_THE_END <= killed <= at + AFTER_THE_END for at in ends for killed in killings)
+
+
+def _killed(container: Container) -> bool:
+    return not container.init and container.ended is not None and container.ended.reason != "OOMKilled"
+
+
+def _stalled(pod: Pod, stalled: frozenset[str]) -> Cause | None:
+    if pod.name not in stalled:
+        return None
+    times = max((c.restarts for c in pod.containers if not c.init), default=0)
+    said = "its engine made no progress within its budget, and is started again"
+    return Cause("EngineStalled", f"pod {pod.name}: {said} (restarts so far: {times})")
+
+
 def _unschedulable(pod: Pod) -> Cause:
     lacking = list(dict.fromkeys(re.findall(r"Insufficient ([\w./-]+[\w])", pod.unschedulable)))
     head = f"not enough {', '.join(lacking)} on any node" if lacking else "no node fits"
@@ -68,8 +93,10 @@ def _of_container(pod: Pod, container: Container) -> Cause | None:
         return Cause("ImagePullBackOff", f"pod {pod.name}: {container.waiting}: {_short(said)}")
     if container.waiting in CREATE:
         return _not_created(pod, container)
-    if container.ended and not container.ready:
-        return _of_end(pod, container, container.ended)
+    if container.ended and not container.ready and (cause := _of_end(pod, container, container.ended)):
+        return cause
+    if pod.ready_changed and container.running_since and pod.ready_changed > container.running_since:
+        return Cause("NotAnswering", f"pod {pod.name}: container {container.name} served, and answers no more")
     return None
 
 

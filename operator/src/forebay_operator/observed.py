@@ -17,6 +17,7 @@ SERVICE_LABEL = "forebay.dev/inferenceservice"
 REVISION_LABEL = "forebay.dev/revision"
 CREDENTIALS_ANNOTATION = "forebay.dev/credentials"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+ACCELERATORS = ("nvidia.com/", "amd.com/", "habana.ai/", "google.com/tpu", "aws.amazon.com/neuron", "gpu.intel.com/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,12 @@ Credentials = Known | Missing | Unreadable
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a container's process ended. `message` is its last words."""
+    """How a container's process ended, and when. `message` is its last words."""
 
     exit_code: int
     reason: str
     message: str
+    at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class Container:
     restarts: int
     waiting: str
     waiting_message: str
+    running_since: datetime | None
     ended: Ended | None  # the present end, else the last one
 
 
@@ -109,6 +112,7 @@ class Pod:
     ip: str
     revision: str
     ready: bool
+    ready_changed: datetime | None  # when it became ready, or ceased to be
     deleting: bool
     created: datetime
     phase: str
@@ -117,6 +121,7 @@ class Pod:
     unschedulable: str  # the scheduler's words; empty when it is placed
     containers: tuple[Container, ...]
     deletion_cost: int | None
+    accelerators: Mapping[str, int] = field(default_factory=dict)  # what its containers hold, such as nvidia.com/gpu: 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,7 @@ class Workload:
     replicas: int
     updated: int
     ready: int
+    overdue: bool  # its controller has seen no progress for the whole deadline
 
     @property
     def caught_up(self) -> bool:
@@ -154,6 +160,7 @@ class Observed:
     credentials: Credentials | None = None
     rival: str | None = None
     load: Mapping[str, int] = field(default_factory=dict)
+    stalled: frozenset[str] = frozenset()  # pods whose engine was last ended because it did not answer
 
     @property
     def workload(self) -> Workload | None:
@@ -167,6 +174,7 @@ class Observed:
 def parse_workload(live: Manifest) -> Workload:
     spec, status = live["spec"], live.get("status") or {}
     template = spec["template"].get("metadata") or {}
+    progress: Manifest = next((c for c in status.get("conditions") or [] if c["type"] == "Progressing"), {})
     return Workload(
         generation=live["metadata"].get("generation", 0),
         observed_generation=status.get("observedGeneration", 0),
@@ -176,6 +184,7 @@ def parse_workload(live: Manifest) -> Workload:
         replicas=status.get("replicas", 0),
         updated=status.get("updatedReplicas", 0),
         ready=status.get("readyReplicas", 0),
+        overdue=progress.get("reason") == "ProgressDeadlineExceeded",
     )
 
 
@@ -189,6 +198,7 @@ def parse_pod(body: Manifest) -> Pod:
         ip=status.get("podIP", ""),
         revision=(meta.get("labels") or {}).get(REVISION_LABEL, ""),
         ready=conditions.get("Ready", {}).get("status") == "True",
+        ready_changed=_time(conditions.get("Ready", {}).get("lastTransitionTime")),
         deleting="deletionTimestamp" in meta,
         created=datetime.fromisoformat(meta["creationTimestamp"]),
         phase=status.get("phase", ""),
@@ -201,7 +211,23 @@ def parse_pod(body: Manifest) -> Pod:
             for c in status.get(key) or []
         ),
         deletion_cost=int(cost) if cost.lstrip("-").isdigit() else None,
+        accelerators=accelerators((body.get("spec") or {}).get("containers") or []),
     )
+
+
+def accelerators(containers: Sequence[Manifest]) -> dict[str, int]:
+    """What containers hold of the devices that cannot be shared: resource -> how many."""
+    found: dict[str, int] = {}
+    for container in containers:
+        resources = container.get("resources") or {}
+        for name, count in {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.items():
+            if name.startswith(ACCELERATORS):
+                found[name] = found.get(name, 0) + int(count)
+    return found
+
+
+def _time(stamp: str | None) -> datetime | None:
+    return datetime.fromisoformat(stamp) if stamp else None
 
 
 def _container(body: Manifest, init: bool) -> Container:
@@ -216,8 +242,13 @@ def _container(body: Manifest, init: bool) -> Container:
         restarts=body.get("restartCount", 0),
         waiting=waiting.get("reason", ""),
         waiting_message=waiting.get("message", ""),
-        ended=Ended(ended["exitCode"], ended.get("reason", ""), ended.get("message", "")) if ended else None,
+        running_since=_time((state.get("running") or {}).get("startedAt")),
+        ended=_ended(ended) if ended else None,
     )
+
+
+def _ended(body: Manifest) -> Ended:
+    return Ended(body["exitCode"], body.get("reason", ""), body.get("message", ""), _time(body.get("finishedAt")))
 
 
 def failed_creation(replica_sets: Sequence[Manifest]) -> dict[str, str]:

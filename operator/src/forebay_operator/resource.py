@@ -287,6 +287,21 @@ class PodTemplate(Part):
     )
 
 
+class Rollout(Part):
+    progress_deadline_seconds: int = Field(
+        default=1800,
+        ge=30,
+        le=86400,
+        description="How long a new revision may go without progress before the resource is Degraded, in seconds. It "
+        "is still waited for, and the former revision serves on.",
+    )
+    in_place: Literal["NoAccelerator", "Never"] = Field(
+        default="NoAccelerator",
+        description="When an old pod goes before its successor serves: NoAccelerator only where no accelerator is free "
+        "and the old pod's are enough for the new one; Never waits for room instead.",
+    )
+
+
 class Spec(Part):
     model: Model = Field(
         description="The model that is served.",
@@ -326,7 +341,15 @@ class Spec(Part):
             ),
         ),
     )
+    rollout: Rollout = Field(default_factory=Rollout, description="How a new revision takes the place of the former.")
     pod_template: PodTemplate = Field(default_factory=PodTemplate, description="What else the pods are made with.")
+
+
+class Scale(Part):
+    before: int = Field(alias="from", description="Replicas before.")
+    to: int = Field(description="Replicas after.")
+    why: str = Field(description="Who asked for it, and by which measure.", max_length=1024)
+    when: str = Field(description="When it was begun.", json_schema_extra={"format": "date-time"})
 
 
 class Condition(Part):
@@ -351,6 +374,12 @@ class Status(Part):
     url: str = Field(default="", description="Where the OpenAI API of this service alone answers in the cluster.")
     model: str = Field(default="", description="The model name by which requests ask for it.")
     revision: str = Field(default="", description="Short hash of all that makes the pods what they are.")
+    last_scale: list[Scale] = Field(
+        default=[],
+        max_length=5,
+        description="The last changes of the replicas, the latest first.",
+        json_schema_extra=atomic_list(),
+    )
 
     def condition(self, type: str) -> Condition | None:
         return next((c for c in self.conditions if c.type == type), None)

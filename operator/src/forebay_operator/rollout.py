@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from forebay_operator.drift import digest
-from forebay_operator.observed import REVISION_LABEL, Manifest
+from forebay_operator.observed import ACCELERATORS, REVISION_LABEL, Manifest, Observed, accelerators
+from forebay_operator.resource import Spec
 
 # the new pod serves before an old one goes; a new one that cannot serve takes nothing down
 SURGE_FIRST: dict[str, Any] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+# an old pod goes first and leaves its accelerators to the new one
+IN_PLACE: dict[str, Any] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
 
 
 def revision(template: Manifest) -> str:
@@ -23,3 +27,30 @@ def revised(deployment: Manifest) -> tuple[str, Manifest]:
     about = {**template["metadata"], "labels": {**template["metadata"]["labels"], REVISION_LABEL: name}}
     spec = {**deployment["spec"], "strategy": SURGE_FIRST, "template": {**template, "metadata": about}}
     return name, {**deployment, "spec": spec}
+
+
+def in_place(spec: Spec, observed: Observed, deployment: Manifest, revision: str) -> bool:
+    """Whether an old pod has to go before its successor can start: no accelerator is free for the new one, nothing else
+    is lacking, and what one old pod holds is enough. Once begun it goes on until the old pods are gone."""
+    if spec.rollout.in_place == "Never":
+        return False
+    old = [p for p in observed.pods if p.revision != revision and not p.deleting]
+    asked = accelerators(deployment["spec"]["template"]["spec"]["containers"])
+    fits = any(all(p.accelerators.get(name, 0) >= count for name, count in asked.items()) for p in old)
+    if not asked or not fits:
+        return False
+    return _begun(observed, revision) or any(
+        _lacks_only_accelerators(p.unschedulable) for p in observed.pods_of(revision)
+    )
+
+
+def _begun(observed: Observed, revision: str) -> bool:
+    live = observed.children.get("Deployment") or {}
+    workload = observed.workload
+    same = workload is not None and workload.revision == revision
+    return bool(same and live["spec"].get("strategy", {}).get("rollingUpdate", {}).get("maxSurge") == 0)
+
+
+def _lacks_only_accelerators(words: str) -> bool:
+    lacking = re.findall(r"Insufficient ([\w./-]+\w)", words)
+    return bool(lacking) and all(name.startswith(ACCELERATORS) for name in lacking)

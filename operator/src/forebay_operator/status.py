@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from forebay_operator import scaling
 from forebay_operator.causes import Cause, missing_secret, root_cause
 from forebay_operator.observed import Manifest, Observed
 from forebay_operator.resource import Condition, InferenceService, Spec, Status
@@ -23,21 +24,30 @@ class Claim:
     cause: Cause
 
 
-def serving(
-    resource: InferenceService, spec: Spec, observed: Observed, revision: str, selector: str, now: datetime
-) -> Status:
-    """Status of a resource whose children are as `revision` wants them, or are on their way there."""
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What is being made so: the pods' revision and selector, and whether old pods go before their successors serve."""
+
+    revision: str
+    selector: str
+    in_place: bool = False
+
+
+def serving(resource: InferenceService, spec: Spec, observed: Observed, aim: Aim, now: datetime) -> Status:
+    """Status of a resource whose children are as `aim` wants them, or are on their way there."""
+    revision = aim.revision
     settled = _settled(spec, observed, revision)
-    blame = None if settled else root_cause(spec, observed, revision)
+    blame = None if settled else _overdue(spec, observed, revision, root_cause(spec, observed, revision))
     claims = [
         Claim("Accepted", "True", Cause("Accepted", "the spec is understood and acted on")),
         _ready(spec, observed, revision, blame),
         _available(observed),
-        _progressing(spec, observed, revision),
+        _progressing(spec, observed, aim),
         _degraded(blame or missing_secret(spec, observed)),
         *_scaling_active(spec, observed),
     ]
-    return _status(resource, observed, revision, selector, claims, now)
+    status = _status(resource, observed, revision, aim.selector, claims, now)
+    return status.model_copy(update={"last_scale": scaling.history(status.last_scale, observed, spec.replicas, now)})
 
 
 def refused(resource: InferenceService, observed: Observed, cause: Cause, selector: str, now: datetime) -> Status:
@@ -81,6 +91,7 @@ def _status(
         url=resource.url,
         model=resource.model_name,
         revision=revision,
+        last_scale=prior.last_scale if prior else [],
     )
 
 
@@ -125,11 +136,33 @@ def _available(observed: Observed) -> Claim:
     return Claim("Available", "False", Cause("NoReadyPods", "no pod serves"))
 
 
-def _progressing(spec: Spec, observed: Observed, revision: str) -> Claim:
-    if _settled(spec, observed, revision):
+def _progressing(spec: Spec, observed: Observed, aim: Aim) -> Claim:
+    if _settled(spec, observed, aim.revision):
         done = Cause("Stopped", "all pods are gone") if spec.replicas == 0 else Cause("Settled", "nothing is changing")
         return Claim("Progressing", "False", done)
-    return Claim("Progressing", "True", _going_on(spec, observed, revision))
+    going_on = _going_on(spec, observed, aim.revision)
+    if aim.in_place:
+        said = "no accelerator is free: an old pod goes before its successor serves"
+        return Claim("Progressing", "True", Cause("RollingInPlace", f"{going_on.message}; {said}"))
+    if _is_overdue(observed, aim.revision):
+        return Claim("Progressing", "False", Cause("DeadlineExceeded", f"{going_on.message}; {_late(spec)}"))
+    return Claim("Progressing", "True", going_on)
+
+
+def _overdue(spec: Spec, observed: Observed, revision: str, cause: Cause | None) -> Cause | None:
+    """A revision that is late is blamed also where no pod says what is wrong; a pod's own reason stays the reason."""
+    if not _is_overdue(observed, revision):
+        return cause
+    return Cause(cause.reason, f"{cause.message}; {_late(spec)}") if cause else Cause("DeadlineExceeded", _late(spec))
+
+
+def _is_overdue(observed: Observed, revision: str) -> bool:
+    workload = observed.workload
+    return workload is not None and workload.revision == revision and workload.caught_up and workload.overdue
+
+
+def _late(spec: Spec) -> str:
+    return f"no progress for {spec.rollout.progress_deadline_seconds} s (spec.rollout.progressDeadlineSeconds)"
 
 
 def _going_on(spec: Spec, observed: Observed, revision: str) -> Cause:

@@ -64,6 +64,9 @@ def _serve(
     program = forebay.program(spec, resource.model_name, drain_seconds(spec))
     plain = deployment(resource, spec, program, config, _credentials_digest(observed))
     revision, workload = rollout.revised(plain)
+    in_place = rollout.in_place(spec, observed, workload, revision)
+    if in_place:
+        workload["spec"]["strategy"] = rollout.IN_PLACE
     children = [
         service(resource),
         network_policy(resource, spec),
@@ -74,7 +77,7 @@ def _serve(
     ]
     return Outcome(
         children=tuple(c for c in children if c["kind"] not in former),
-        status=status.serving(resource, spec, observed, revision, _selector(resource), now),
+        status=status.serving(resource, spec, observed, status.Aim(revision, _selector(resource), in_place), now),
         requeue_after=_requeue_after(observed, bool(former)),
         deletion_costs=_deletion_costs(spec, observed),
     )

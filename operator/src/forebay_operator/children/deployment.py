@@ -58,6 +58,7 @@ def deployment(resource: InferenceService, spec: Spec, program: Program, config:
         spec={
             "replicas": spec.replicas,
             "paused": False,
+            "progressDeadlineSeconds": spec.rollout.progress_deadline_seconds,
             "revisionHistoryLimit": 2,
             "selector": {"matchLabels": selector(resource.name)},
             "template": {"metadata": about, "spec": _pod(spec, program, config)},

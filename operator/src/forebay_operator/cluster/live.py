@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from forebay_operator import scaling
+from forebay_operator.causes import killed_as_stalled, suspects
 from forebay_operator.cluster.api import APPLY, JSON_PATCH, MERGE, Api
 from forebay_operator.cluster.cache import Cache
 from forebay_operator.cluster.events import event
@@ -25,6 +26,7 @@ from forebay_operator.observed import (
     Manifest,
     Missing,
     Observed,
+    Pod,
     Unreadable,
     owner_of,
 )
@@ -120,7 +122,21 @@ class LiveCluster:
             credentials=await self._credentials(resource.namespace, secret) if secret else None,
             rival=await self._rival(resource),
             load=await self._loads.of(observed.pods) if shrinks else {},
+            stalled=await self._stalled(resource.namespace, observed.pods),
         )
+
+    async def _stalled(self, namespace: str, pods: Sequence[Pod]) -> frozenset[str]:
+        """Pods that the kubelet says it has ended because they did not answer."""
+        found = set()
+        for pod in suspects(pods):
+            about = {"involvedObject.kind": "Pod", "involvedObject.name": pod.name, "reason": "Killing"}
+            selector = ",".join(f"{k}={v}" for k, v in about.items())
+            events = await self._api.get(f"/api/v1/namespaces/{namespace}/events", fieldSelector=selector)
+            said = [e for e in events["items"] if "liveness probe" in e.get("message", "")]
+            times = [datetime.fromisoformat(e["lastTimestamp"]) for e in said if e.get("lastTimestamp")]
+            if killed_as_stalled(pod, times):
+                found.add(pod.name)
+        return frozenset(found)
 
     async def _credentials(self, namespace: str, name: str) -> Credentials:
         try:

@@ -13,8 +13,9 @@ COMMAND = ("forebay-runtime",)
 PORT = 8000
 MODEL_DIRECTORY = "/model"
 RUNNING, WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
-ACCELERATORS = ("nvidia.com/", "amd.com/")
+GPUS = ("nvidia.com/", "amd.com/")
 LOADING_SECONDS = 3600  # the longest that a model may take to load before its container is started again
+STALLED_GRACE = 10  # seconds: an engine whose steps do not end has nothing to finish
 
 
 def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
@@ -54,21 +55,24 @@ def serve_arguments(spec: Spec, model_name: str, drain_seconds: int) -> tuple[st
 
 def _device(spec: Spec) -> str:
     asked = {**spec.resources.requests, **spec.resources.limits}
-    return "cuda" if any(name.startswith(ACCELERATORS) for name in asked) else "cpu"
+    return "cuda" if any(name.startswith(GPUS) for name in asked) else "cpu"
 
 
 def probes() -> dict[str, Any]:
-    """Ready is noticed within a second; a model may take long to load; a stalled engine is started again."""
+    """Ready is noticed within a second; a model may take long to load; a stalled engine is started again, without the
+    grace that a pod has for finishing its requests."""
     ready, alive = {"path": "/ready", "port": "http"}, {"path": "/health", "port": "http"}
+    restart = {"terminationGracePeriodSeconds": STALLED_GRACE}
     return {
         "startupProbe": {
             "httpGet": ready,
             "periodSeconds": 1,
             "timeoutSeconds": 2,
             "failureThreshold": LOADING_SECONDS,
+            **restart,
         },
         "readinessProbe": {"httpGet": ready, "periodSeconds": 2, "timeoutSeconds": 2, "failureThreshold": 2},
-        "livenessProbe": {"httpGet": alive, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3},
+        "livenessProbe": {"httpGet": alive, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3, **restart},
     }
 
 
