@@ -24,6 +24,6 @@ async def test_ready_pods_tell_and_silent_ones_are_left_out() -> None:
     async with TestServer(app, host="127.0.0.1") as server:
         assert server.port
         loads = Loads(server.port)
-        found = await loads.of([pod("busy"), pod("loading", ready=False), pod("silent", "127.0.0.2")])
+        found = await loads.of([pod("busy"), pod("loading", ready=False), pod("silent", "127.0.0.2")], "forebay")
         await loads.close()
     assert found == {"busy": 5}

@@ -17,7 +17,10 @@ from forebay_operator.sync import sync
 from tests.operator.builders import NOW
 
 PAIRS = pathlib.Path(__file__).parent / "pairs"
-CONFIG = Config("registry/runtime:1", service_account="forebay-system/forebay-operator", credentials_role="reader")
+ENGINES = {"vllm": "registry/vllm:1", "sglang": "registry/sglang:1", "tgi": "registry/tgi:1"}
+CONFIG = Config(
+    "registry/runtime:1", ENGINES, service_account="forebay-system/forebay-operator", credentials_role="reader"
+)
 META = {"namespace": "ns", "uid": "the-uid", "generation": 1, "creationTimestamp": "2026-03-01T11:00:00Z"}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 
@@ -13,7 +14,12 @@ class Config:
     the rights it has."""
 
     runtime_image: str
+    engine_images: Mapping[str, str] = field(default_factory=dict)  # engine type -> image, beside the runtime's
     image_pull_policy: str = "IfNotPresent"
     service_account: str = ""
     credentials_role: str = ""
     resync: timedelta = timedelta(minutes=5)
+
+    def image(self, engine: str) -> str | None:
+        """What runs an engine where the spec names no image."""
+        return self.runtime_image if engine == "forebay" else self.engine_images.get(engine)

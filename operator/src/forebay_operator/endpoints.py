@@ -31,6 +31,7 @@ class Service:
     model: str
     created: str = ""  # RFC 3339, so that it sorts by age
     labels: Mapping[str, str] = field(default_factory=dict)
+    engine: str = "forebay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,15 @@ class Route:
 
 def parse_service(resource: Mapping[str, Any]) -> Service:
     meta = resource["metadata"]
-    model = resource.get("spec", {}).get("model") or {}
+    spec = resource.get("spec") or {}
+    model = spec.get("model") or {}
     return Service(
         namespace=meta["namespace"],
         name=meta["name"],
         model=model.get("servedName") or meta["name"],
         created=meta.get("creationTimestamp") or "",
         labels=dict(meta.get("labels") or {}),
+        engine=(spec.get("engine") or {}).get("type") or "forebay",
     )
 
 

@@ -33,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime-image", required=True, help="image of the pods that serve, where the spec names none"
     )
+    parser.add_argument(
+        "--engine-image",
+        action="append",
+        default=[],
+        metavar="TYPE=IMAGE",
+        help="image of pods with that spec.engine.type, where the spec names none; may be repeated",
+    )
     parser.add_argument("--image-pull-policy", default="IfNotPresent", choices=["Always", "IfNotPresent", "Never"])
     parser.add_argument("--service-account", default="", metavar="NAMESPACE/NAME", help="the operator's own account")
     parser.add_argument("--credentials-role", default="", help="ClusterRole that it binds to itself to read Secrets")
@@ -55,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging.getLogger("kopf").setLevel(max(logging.WARNING, logging.getLogger().level))
     config = Config(
         runtime_image=arguments.runtime_image,
+        engine_images=dict(each.split("=", 1) for each in arguments.engine_image),
         image_pull_policy=arguments.image_pull_policy,
         service_account=arguments.service_account,
         credentials_role=arguments.credentials_role,

@@ -1,18 +1,45 @@
-"""What an engine's container runs: the one thing that engines tell and that children put into pods. No I/O."""
+"""What an engine's container runs and tells: the one thing that engines tell and that children, gateway and adapter
+use of them. No I/O."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`serve` are the arguments that serve the model in `model_directory`; `fetch`, those that bring it there."""
+    """`serve` are the arguments that serve the model in `model_directory`; `fetch`, after `fetch_command`, those that
+    bring it there. `env` are variables that the engine needs and that the user's own may overrule.
+
+    `pre_stop_seconds`: how long a pod that is told to end goes on before its process hears of it. An engine that
+    finishes its requests on SIGTERM needs but a moment, until every proxy knows; one that drops them needs it all.
+    """
 
     command: tuple[str, ...]
     serve: tuple[str, ...]
+    fetch_command: tuple[str, ...]
     fetch: tuple[str, ...]
     port: int
     model_directory: str
     probes: dict[str, Any]
+    pre_stop_seconds: int
+    env: Mapping[str, str] = field(default_factory=dict)
+    shared_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MetricNames:
+    """What an engine calls the metrics that decisions need. None: it does not tell."""
+
+    waiting: str
+    running: str
+    generated: str | None
+    ttft: str | None  # of a histogram, in seconds
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Names as they stand on the engine's page."""
+        more = [self.generated] if self.generated else []
+        return (self.waiting, self.running, *more, *([f"{self.ttft}_bucket"] if self.ttft else []))

@@ -74,6 +74,14 @@ class Model(Part):
             rule(SOURCE_RULE, "must be oci://IMAGE, pvc://CLAIM[/PATH] or hf://ORG/NAME[@REVISION]")
         ),
     )
+    file: str | None = Field(
+        default=None,
+        description="The model's file within the source, such as a GGUF file; the whole directory when left out.",
+        min_length=1,
+        max_length=253,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$",
+        json_schema_extra=checked(rule("!self.contains('..')", "file lies within the source: no '..'")),
+    )
     served_name: ShortText | None = Field(
         default=None, description="The model name by which requests ask for it; the resource's own name when left out."
     )
@@ -126,10 +134,14 @@ OWN_ARGUMENTS = ("host", "port", "served-model-name", "drain-grace", "api-key")
 
 
 class Engine(Part):
-    type: Literal["forebay"] = Field(default="forebay", description="The engine that runs the model.")
+    type: Literal["forebay", "vllm", "sglang", "llamacpp", "tgi", "tensorrt-llm"] = Field(
+        default="forebay",
+        description="The engine that runs the model. A field that it cannot honour is refused by name in the condition "
+        "Accepted.",
+    )
     image: str | None = Field(
         default=None,
-        description="The engine's image, in place of the operator's default.",
+        description="The engine's image, in place of the operator's default for its type; needed where it has none.",
         min_length=1,
         max_length=1024,
         pattern=f"^{IMAGE}$",

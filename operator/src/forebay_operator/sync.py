@@ -16,7 +16,7 @@ from forebay_operator.children.pdb import pdb
 from forebay_operator.children.role_binding import role_binding
 from forebay_operator.children.service import service
 from forebay_operator.config import Config
-from forebay_operator.engines import forebay
+from forebay_operator.engines import catalog
 from forebay_operator.observed import (
     Known,
     Manifest,
@@ -53,6 +53,8 @@ def sync(resource: InferenceService, observed: Observed, config: Config, now: da
     if taken := sorted(k for k, live in observed.children.items() if k not in former and foreign(live, resource)):
         outcome = _refuse(resource, observed, _name_taken(resource, taken), now)
         return replace(outcome, requeue_after=FOREIGN_EVERY)
+    if cause := _unsupported(spec, config):
+        return _refuse(resource, observed, cause, now)
     if observed.rival:
         return _refuse(resource, observed, _model_name_taken(resource, observed.rival), now)
     return _serve(resource, spec, observed, config, now, former)
@@ -61,7 +63,7 @@ def sync(resource: InferenceService, observed: Observed, config: Config, now: da
 def _serve(
     resource: InferenceService, spec: Spec, observed: Observed, config: Config, now: datetime, former: set[str]
 ) -> Outcome:
-    program = forebay.program(spec, resource.model_name, drain_seconds(spec))
+    program = catalog.program(spec, resource.model_name, drain_seconds(spec))
     plain = deployment(resource, spec, program, config, _credentials_digest(observed))
     revision, workload = rollout.revised(plain)
     in_place = rollout.in_place(spec, observed, workload, revision)
@@ -85,6 +87,17 @@ def _serve(
 
 def _refuse(resource: InferenceService, observed: Observed, cause: Cause, now: datetime) -> Outcome:
     return Outcome(None, status.refused(resource, observed, cause, _selector(resource), now))
+
+
+def _unsupported(spec: Spec, config: Config) -> Cause | None:
+    """What the chosen engine cannot do, or cannot do without."""
+    engine = spec.engine
+    if refusals := catalog.refusals(spec):
+        return Cause("UnsupportedByEngine", f"engine {engine.type} cannot honour {'; '.join(refusals)}")
+    if not engine.image and not config.image(engine.type):
+        said = f"the operator was given no image for engine {engine.type}: set spec.engine.image"
+        return Cause("NoEngineImage", said)
+    return None
 
 
 def _name_taken(resource: InferenceService, kinds: list[str]) -> Cause:

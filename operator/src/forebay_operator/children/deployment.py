@@ -13,7 +13,7 @@ from forebay_operator.resource import InferenceService, Spec
 
 CONTAINER, FETCHER = "runtime", "fetch"
 USER = 65532
-PRE_STOP_SECONDS = 3  # goes on admitting until its end is known to every proxy
+PROXY_SECONDS = 3  # until every proxy knows that a pod is to end
 END_SECONDS = 2  # what is left of the grace for the process to end after its last request
 RESTRICTED = {
     "allowPrivilegeEscalation": False,
@@ -21,6 +21,7 @@ RESTRICTED = {
     "capabilities": {"drop": ["ALL"]},
 }
 TMP = {"name": "tmp", "mountPath": "/tmp"}
+SHM = {"name": "shm", "mountPath": "/dev/shm"}
 TOKEN = "HF_TOKEN"
 
 
@@ -43,7 +44,7 @@ def parse_source(source: str) -> Source:
 
 def drain_seconds(spec: Spec) -> int:
     """How long the engine may go on with the requests it has, once it is told to end."""
-    return spec.pod_template.termination_grace_period_seconds - PRE_STOP_SECONDS - END_SECONDS
+    return spec.pod_template.termination_grace_period_seconds - PROXY_SECONDS - END_SECONDS
 
 
 def deployment(resource: InferenceService, spec: Spec, program: Program, config: Config, credentials: str) -> Manifest:
@@ -93,7 +94,11 @@ def _pod(spec: Spec, program: Program, config: Config) -> Manifest:
         },
         "terminationGracePeriodSeconds": more.termination_grace_period_seconds,
         "containers": [_runtime(spec, program, config)],
-        "volumes": [{"name": "model", **_volume(source)}, {"name": "tmp", "emptyDir": {}}],
+        "volumes": [
+            {"name": "model", **_volume(source)},
+            {"name": "tmp", "emptyDir": {}},
+            *([{"name": "shm", "emptyDir": {"medium": "Memory"}}] if program.shared_memory else []),
+        ],
         **{k: v for k, v in optional.items() if v},
     }
 
@@ -111,33 +116,48 @@ def _volume(source: Source) -> dict[str, Any]:
 def _runtime(spec: Spec, program: Program, config: Config) -> Manifest:
     source = parse_source(spec.model.source)
     model = {"name": "model", "mountPath": program.model_directory, "readOnly": True}
+    own = {e.name for e in spec.engine.env}
+    needed = [{"name": n, "value": v} for n, v in program.env.items() if n not in own]
+    common = _common(spec)
     return {
         "name": CONTAINER,
-        **_common(spec, program, config),
+        "image": spec.engine.image or config.image(spec.engine.type),
+        "imagePullPolicy": config.image_pull_policy,
+        "command": list(program.command),
+        **common,
+        "env": [*needed, *common["env"]],
         "args": list(program.serve),
         "ports": [{"name": "http", "containerPort": program.port, "protocol": "TCP"}],
-        "volumeMounts": [model | ({"subPath": source.path} if source.path else {}), TMP],
-        "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
+        "volumeMounts": [
+            model | ({"subPath": source.path} if source.path else {}),
+            TMP,
+            *([SHM] if program.shared_memory else []),
+        ],
+        "lifecycle": {"preStop": {"sleep": {"seconds": program.pre_stop_seconds}}},
         **program.probes,
     }
 
 
 def _fetcher(spec: Spec, program: Program, config: Config) -> Manifest:
-    """The init container that brings a model from a hub."""
-    common = _common(spec, program, config)
+    """The init container that brings a model from a hub: the runtime's own, whatever engine serves it then."""
+    common = _common(spec)
+    own = spec.engine.image if spec.engine.type == "forebay" else None
     if secret := spec.model.credentials_secret:
         token = {"name": TOKEN, "valueFrom": {"secretKeyRef": {"name": secret, "key": "token"}}}
         common["env"] = [*(e for e in common["env"] if e["name"] != TOKEN), token]
     mounts = [{"name": "model", "mountPath": program.model_directory}, TMP]
-    return {"name": FETCHER, **common, "args": list(program.fetch), "volumeMounts": mounts}
+    head = {
+        "name": FETCHER,
+        "image": own or config.runtime_image,
+        "imagePullPolicy": config.image_pull_policy,
+        "command": list(program.fetch_command),
+    }
+    return {**head, **common, "args": list(program.fetch), "volumeMounts": mounts}
 
 
-def _common(spec: Spec, program: Program, config: Config) -> Manifest:
+def _common(spec: Spec) -> Manifest:
     resources = {k: v for k, v in (("requests", spec.resources.requests), ("limits", spec.resources.limits)) if v}
     return {
-        "image": spec.engine.image or config.runtime_image,
-        "imagePullPolicy": config.image_pull_policy,
-        "command": list(program.command),
         "env": [{"name": e.name, "value": e.value} for e in spec.engine.env],
         "resources": resources,
         "securityContext": RESTRICTED,

@@ -121,7 +121,7 @@ class LiveCluster:
             observed,
             credentials=await self._credentials(resource.namespace, secret) if secret else None,
             rival=await self._rival(resource),
-            load=await self._loads.of(observed.pods) if shrinks else {},
+            load=await self._loads.of(observed.pods, resource.spec.engine.type) if shrinks else {},
             stalled=await self._stalled(resource.namespace, observed.pods),
         )
 

@@ -2,42 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from prometheus_client.parser import text_string_to_metric_families
 
-from forebay_operator.program import Program
+from forebay_operator.engines import options
+from forebay_operator.program import MetricNames, Program
 from forebay_operator.resource import Spec
 
 COMMAND = ("forebay-runtime",)
-PORT = 8000
-MODEL_DIRECTORY = "/model"
-RUNNING, WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
-GPUS = ("nvidia.com/", "amd.com/")
-LOADING_SECONDS = 3600  # the longest that a model may take to load before its container is started again
-STALLED_GRACE = 10  # seconds: an engine whose steps do not end has nothing to finish
+METRICS = MetricNames(
+    "vllm:num_requests_waiting",
+    "vllm:num_requests_running",
+    "vllm:generation_tokens_total",
+    "vllm:time_to_first_token_seconds",
+)
 
 
 def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
+    """It finishes its requests on SIGTERM, for as long as --drain-grace says."""
     return Program(
         command=COMMAND,
         serve=serve_arguments(spec, model_name, drain_seconds),
-        fetch=("fetch", spec.model.source, MODEL_DIRECTORY),
-        port=PORT,
-        model_directory=MODEL_DIRECTORY,
-        probes=probes(),
+        fetch_command=COMMAND,
+        fetch=fetch_arguments(spec),
+        port=options.PORT,
+        model_directory=options.MODEL_DIRECTORY,
+        probes=options.probes("/ready", "/health"),
+        pre_stop_seconds=options.PRE_STOP_SECONDS,
     )
+
+
+def refusals(spec: Spec) -> list[str]:
+    """The CRD's rules refuse all that it does not know."""
+    return []
+
+
+def fetch_arguments(spec: Spec) -> tuple[str, ...]:
+    """Arguments of `forebay-runtime` that bring a hub's model into the pod, for whatever engine."""
+    return ("fetch", spec.model.source, options.MODEL_DIRECTORY)
 
 
 def serve_arguments(spec: Spec, model_name: str, drain_seconds: int) -> tuple[str, ...]:
     """Arguments of `forebay-runtime` that serve the model as the spec says. The user's own come last and win."""
     engine, limits = spec.engine, spec.engine.limits
     speculative = engine.speculative
-    options: dict[str, object | None] = {
+    named: dict[str, object | None] = {
         "--host": "0.0.0.0",
-        "--port": PORT,
+        "--port": options.PORT,
         "--served-model-name": model_name,
-        "--device": _device(spec),
+        "--device": "cuda" if options.gpus(spec) else "cpu",
         "--quantization": engine.quantization,
         "--prefix-caching": "on" if engine.prefix_caching else "off",
         "--speculative": speculative.method,
@@ -49,41 +61,16 @@ def serve_arguments(spec: Spec, model_name: str, drain_seconds: int) -> tuple[st
         "--kv-cache-memory": limits.kv_cache_memory,
         "--drain-grace": drain_seconds,
     }
-    given = [f"{name}={value}" for name, value in options.items() if value is not None]
-    return ("serve", MODEL_DIRECTORY, *given, *engine.args)
+    return ("serve", options.model_path(spec), *options.given(named), *engine.args)
 
 
-def _device(spec: Spec) -> str:
-    asked = {**spec.resources.requests, **spec.resources.limits}
-    return "cuda" if any(name.startswith(GPUS) for name in asked) else "cpu"
-
-
-def probes() -> dict[str, Any]:
-    """Ready is noticed within a second; a model may take long to load; a stalled engine is started again, without the
-    grace that a pod has for finishing its requests."""
-    ready, alive = {"path": "/ready", "port": "http"}, {"path": "/health", "port": "http"}
-    restart = {"terminationGracePeriodSeconds": STALLED_GRACE}
-    return {
-        "startupProbe": {
-            "httpGet": ready,
-            "periodSeconds": 1,
-            "timeoutSeconds": 2,
-            "failureThreshold": LOADING_SECONDS,
-            **restart,
-        },
-        "readinessProbe": {"httpGet": ready, "periodSeconds": 2, "timeoutSeconds": 2, "failureThreshold": 2},
-        "livenessProbe": {"httpGet": alive, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3, **restart},
-    }
-
-
-def in_flight(metrics: str) -> int:
-    """Requests that the engine has taken and not ended. ValueError where the metrics do not tell."""
-    found = {
-        sample.name: sample.value
-        for family in text_string_to_metric_families(metrics)
-        for sample in family.samples
-        if sample.name in (RUNNING, WAITING)
-    }
-    if found.keys() != {RUNNING, WAITING}:
-        raise ValueError(f"no {RUNNING} and {WAITING} among the metrics")
-    return int(sum(found.values()))
+def in_flight(metrics: str, names: MetricNames = METRICS) -> int:
+    """Requests that an engine has taken and not ended. ValueError where its metrics do not tell."""
+    lines = [line for line in metrics.split("\n") if line.startswith((names.running, names.waiting))]
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families("\n".join(lines) + "\n"):
+        for sample in family.samples:
+            found[sample.name] = found.get(sample.name, 0.0) + sample.value
+    if not {names.running, names.waiting} <= found.keys():
+        raise ValueError(f"no {names.running} and {names.waiting} among the metrics")
+    return int(found[names.running] + found[names.waiting])

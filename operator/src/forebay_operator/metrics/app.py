@@ -18,11 +18,13 @@ from starlette.types import Receive, Scope, Send
 
 from forebay_operator import endpoints, serving
 from forebay_operator.endpoints import Endpoint
+from forebay_operator.engines.catalog import metric_names
 from forebay_operator.informer import ApiServer, Informer
 from forebay_operator.metrics.api import MetricsApi
 from forebay_operator.metrics.scrape import Scraper
 from forebay_operator.metrics.trust import Trust
 from forebay_operator.metrics.window import NoData, Value, window
+from forebay_operator.program import MetricNames
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +55,7 @@ async def serve(api: ApiServer, namespace: str, directory: pathlib.Path, ports: 
     watched = Watched(api)
     trust = Trust(api, namespace, directory)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-        scraper = Scraper(session, lambda: watched.endpoints)
+        scraper = Scraper(session, lambda: watched.endpoints, watched.names)
 
         def values(namespace: str, name: str) -> dict[str, Value | NoData]:
             return window(scraper.pods(namespace, name), time.monotonic())
@@ -77,10 +79,18 @@ class Watched:
 
     def __init__(self, api: ApiServer) -> None:
         self.endpoints: Mapping[tuple[str, str], tuple[Endpoint, ...]] = {}
-        self.services = Informer(api, endpoints.INFERENCE_SERVICES, endpoints.parse_service, lambda _: None)
+        self._engines: Mapping[tuple[str, str], str] = {}
+        self.services = Informer(api, endpoints.INFERENCE_SERVICES, endpoints.parse_service, self._services_changed)
         self.slices = Informer(
             api, endpoints.ENDPOINT_SLICES, endpoints.parse_slice, self._changed, selector=endpoints.MANAGED
         )
+
+    def names(self, key: tuple[str, str]) -> MetricNames:
+        """What the engine of that service calls its metrics."""
+        return metric_names(self._engines.get(key, ""))
+
+    def _services_changed(self, _: object) -> None:
+        self._engines = {(s.namespace, s.name): s.engine for s in self.services}
 
     def _changed(self, _: object) -> None:
         self.endpoints = endpoints.endpoints_by_service(self.slices)

@@ -12,7 +12,9 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from forebay_operator.endpoints import Endpoint
+from forebay_operator.engines import forebay
 from forebay_operator.metrics.window import WINDOW_SECONDS, Pod, Scrape
+from forebay_operator.program import MetricNames
 
 log = logging.getLogger(__name__)
 
@@ -21,43 +23,43 @@ TIMEOUT_SECONDS = 5.0  # a pod that is busy is slow; one scrape of it at a time
 KEPT = int(WINDOW_SECONDS / EVERY_SECONDS) + 2
 AT_ONCE = 64
 
-WAITING = "vllm:num_requests_waiting"
-RUNNING = "vllm:num_requests_running"
-GENERATED = "vllm:generation_tokens_total"
-TTFT = "vllm:time_to_first_token_seconds_bucket"
-WANTED = (WAITING, RUNNING, GENERATED, TTFT)
-Services = Mapping[tuple[str, str], tuple[Endpoint, ...]]
+Key = tuple[str, str]  # namespace, name
+Services = Mapping[Key, tuple[Endpoint, ...]]
 
 
 class IncompleteError(Exception):
     """A pod's metrics lack what the window needs."""
 
 
-def parse(text: str, at: float) -> Scrape:
+def parse(text: str, at: float, names: MetricNames = forebay.METRICS) -> Scrape:
     """Only the wanted lines are parsed: the whole page would cost more than everything else the adapter does."""
-    lines = [line for line in text.split("\n") if line.startswith(WANTED)]
+    wanted, ttft = names.wanted, f"{names.ttft}_bucket"
+    lines = [line for line in text.split("\n") if line.startswith(wanted)]
     found: collections.Counter[str] = collections.Counter()
     buckets: collections.Counter[float] = collections.Counter()
     for family in text_string_to_metric_families("\n".join(lines) + "\n"):
         for sample in family.samples:
             found[sample.name] += sample.value
-            if sample.name == TTFT:
+            if sample.name == ttft:
                 buckets[float(sample.labels["le"])] += sample.value
-    if missing := sorted(set(WANTED) - set(found)):
+    if missing := sorted(set(wanted) - set(found)):
         raise IncompleteError(f"no {', '.join(missing)}")
-    return Scrape(at, found[WAITING], found[RUNNING], found[GENERATED], dict(buckets))
+    generated = found[names.generated] if names.generated else 0.0
+    return Scrape(at, found[names.waiting], found[names.running], generated, dict(buckets) if names.ttft else None)
 
 
 class Scraper:
-    """The recent scrapes of all ready pods. `services` gives the ready pods of each service at the moment."""
+    """The recent scrapes of all ready pods. `services` gives the ready pods of each service at the moment, `names` what
+    its engine calls its metrics."""
 
     def __init__(
         self,
         session: aiohttp.ClientSession,
         services: Callable[[], Services],
+        names: Callable[[Key], MetricNames] = lambda _: forebay.METRICS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._session, self._services, self._clock = session, services, clock
+        self._session, self._services, self._names, self._clock = session, services, names, clock
         self._scrapes: dict[str, collections.deque[Scrape]] = {}
         self._since: dict[str, float] = {}
         self._under_way: dict[str, asyncio.Task[None]] = {}
@@ -78,22 +80,23 @@ class Scraper:
     def begin(self) -> list[asyncio.Task[None]]:
         """Begins a scrape of each ready pod that is not being scraped; forgets the pods that are gone."""
         now = self._clock()
-        ready = {endpoint.address for endpoints in self._services().values() for endpoint in endpoints}
+        of = {endpoint.address: key for key, endpoints in self._services().items() for endpoint in endpoints}
+        ready = of.keys()
         self._since = {at: self._since.get(at, now) for at in ready}
         self._scrapes = {at: scrapes for at, scrapes in self._scrapes.items() if at in ready}
         self._under_way = {at: task for at, task in self._under_way.items() if not task.done()}
         for at in ready - self._under_way.keys():
-            self._under_way[at] = asyncio.ensure_future(self._scrape(at))
+            self._under_way[at] = asyncio.ensure_future(self._scrape(at, self._names(of[at])))
         return list(self._under_way.values())
 
-    async def _scrape(self, at: str) -> None:
+    async def _scrape(self, at: str, names: MetricNames) -> None:
         try:
             async with self._slots:
                 timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
                 async with self._session.get(f"http://{at}/metrics", timeout=timeout) as reply:
                     reply.raise_for_status()
                     text = await reply.text()
-            scrape = parse(text, self._clock())
+            scrape = parse(text, self._clock(), names)
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, IncompleteError) as e:
             log.warning("scrape failed endpoint=%s: %s: %s", at, type(e).__name__, e)
             return

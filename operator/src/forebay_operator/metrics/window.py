@@ -17,13 +17,14 @@ PERCENTILE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """What one pod said at one time (seconds, monotonic). `ttft`: cumulative counts by upper bound, +Inf included."""
+    """What one pod said at one time (seconds, monotonic). `ttft`: cumulative counts by upper bound, +Inf included; None
+    where its engine does not tell."""
 
     at: float
     waiting: float
     running: float
     generated: float
-    ttft: Mapping[float, float]
+    ttft: Mapping[float, float] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,10 @@ def _nothing(reason: str) -> dict[str, Value | NoData]:
 def _ttft(recent: Sequence[Sequence[Scrape]], age: float) -> Value | NoData:
     """The percentile of the first tokens in the window. None came: zero if the pods are idle or busy with older
     requests, no value if requests wait or a pod that runs some makes no tokens."""
-    counts = _sum(increase([s.ttft for s in scrapes]) for scrapes in recent)
+    told = [[s.ttft for s in scrapes if s.ttft is not None] for scrapes in recent]
+    if not all(told):
+        return NoData("the engine does not tell the time to first token")
+    counts = _sum(increase(each) for each in told)
     found = quantile(PERCENTILE, counts)
     if found is not None:
         return Value(1000 * found, age, WINDOW_SECONDS)
@@ -125,6 +129,8 @@ def quantile(q: float, counts: Mapping[float, float]) -> float | None:
     for upper, count in buckets:
         if count >= rank:
             inside = count - below
-            return lower if upper == float("inf") or not inside else lower + (upper - lower) * (rank - below) / inside
+            if upper == float("inf") or not inside:
+                return lower
+            return min(upper, lower + (upper - lower) * (rank - below) / inside)  # rounding may lead a hair beyond
         lower, below = upper, count
     return lower

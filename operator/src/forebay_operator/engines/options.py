@@ -1,0 +1,85 @@
+"""What the engines' files have in common: command lines, probes, refusals. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from forebay_operator.resource import Spec
+
+PRE_STOP_SECONDS = 3  # goes on admitting until its end is known to every proxy
+LOADING_SECONDS = 3600  # the longest that a model may take to load before its container is started again
+STALLED_GRACE = 10  # seconds: an engine whose steps do not end has nothing to finish
+PORT = 8000
+MODEL_DIRECTORY = "/model"
+GPUS = ("nvidia.com/", "amd.com/")
+WRITABLE = {"HOME": "/tmp"}  # the root is read-only: caches of compiled kernels go here
+UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+
+def given(options: Mapping[str, object | None]) -> tuple[str, ...]:
+    """--name=value of each that has a value; a name alone where the value is True."""
+    return tuple(n if v is True else f"{n}={v}" for n, v in options.items() if v is not None and v is not False)
+
+
+def probes(ready: str, alive: str) -> dict[str, Any]:
+    """Ready is noticed within a second; a model may take long to load; a stalled engine is started again, without the
+    grace that a pod has for finishing its requests."""
+    restart = {"terminationGracePeriodSeconds": STALLED_GRACE}
+    at = {"path": ready, "port": "http"}
+    return {
+        "startupProbe": {
+            "httpGet": at,
+            "periodSeconds": 1,
+            "timeoutSeconds": 2,
+            "failureThreshold": LOADING_SECONDS,
+            **restart,
+        },
+        "readinessProbe": {"httpGet": at, "periodSeconds": 2, "timeoutSeconds": 2, "failureThreshold": 2},
+        "livenessProbe": {
+            "httpGet": {"path": alive, "port": "http"},
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": 3,
+            **restart,
+        },
+    }
+
+
+def gpus(spec: Spec) -> int:
+    """How many GPUs each pod holds."""
+    held = {**spec.resources.requests, **spec.resources.limits}
+    return sum(int(count) for name, count in held.items() if name.startswith(GPUS))
+
+
+def shards(spec: Spec) -> int | None:
+    """Over how many GPUs one engine spreads the model; None where there is nothing to spread over."""
+    count = gpus(spec)
+    return count if count > 1 else None
+
+
+def model_path(spec: Spec) -> str:
+    return f"{MODEL_DIRECTORY}/{spec.model.file}" if spec.model.file else MODEL_DIRECTORY
+
+
+def size(quantity: str) -> int:
+    """Bytes: 2Gi -> 2147483648."""
+    number, unit = re.fullmatch(r"([0-9.]+)([A-Za-z]*)", quantity).groups()  # type: ignore[union-attr]
+    return int(float(number) * UNITS.get(unit, 1))
+
+
+def own_arguments(spec: Spec, names: Iterable[str]) -> list[str]:
+    """Refusals of arguments in the spec that only the operator may set."""
+    own = {n.lstrip("-").replace("_", "-") for n in names}
+    flags = [a for a in spec.engine.args if a.startswith("-")]
+    return [f"spec.engine.args: {f}" for f in flags if f.split("=")[0].lstrip("-").replace("_", "-") in own]
+
+
+def unheard(spec: Spec, fields: Mapping[str, bool]) -> list[str]:
+    """The fields of those that are set, as refusals."""
+    return [f"spec.{name}" for name, is_set in fields.items() if is_set]
+
+
+def no_quantization(spec: Spec) -> Mapping[str, bool]:
+    return {"engine.quantization: int8": spec.engine.quantization != "none"}

@@ -1,0 +1,56 @@
+"""SGLang: `python3 -m sglang.launch_server`. It finishes its requests on SIGTERM; metrics have to be asked for."""
+
+from __future__ import annotations
+
+from forebay_operator.engines import forebay, options
+from forebay_operator.program import MetricNames, Program
+from forebay_operator.resource import Spec
+
+METRICS = MetricNames(
+    "sglang:num_queue_reqs",
+    "sglang:num_running_reqs",
+    "sglang:generation_tokens_total",
+    "sglang:time_to_first_token_seconds",
+)
+OWN = ("host", "port", "model", "model-path", "served-model-name", "enable-metrics", "api-key", "tp", "tp-size")
+
+
+def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
+    engine, limits = spec.engine, spec.engine.limits
+    drafts = engine.speculative.method != "none"
+    named: dict[str, object | None] = {
+        "--model-path": options.model_path(spec),
+        "--host": "0.0.0.0",
+        "--port": options.PORT,
+        "--served-model-name": model_name,
+        "--enable-metrics": True,
+        "--tp-size": options.shards(spec),
+        "--context-length": spec.model.context_length,
+        "--max-running-requests": limits.max_num_seqs,
+        "--max-queued-requests": limits.max_num_waiting,
+        "--disable-radix-cache": not engine.prefix_caching,
+        "--speculative-algorithm": "NGRAM" if drafts else None,
+        "--speculative-num-draft-tokens": engine.speculative.num_tokens if drafts else None,
+    }
+    return Program(
+        command=("python3", "-m", "sglang.launch_server"),
+        serve=(*options.given(named), *engine.args),
+        fetch_command=forebay.COMMAND,
+        fetch=forebay.fetch_arguments(spec),
+        port=options.PORT,
+        model_directory=options.MODEL_DIRECTORY,
+        probes=options.probes("/health", "/health"),
+        pre_stop_seconds=options.PRE_STOP_SECONDS,
+        env=options.WRITABLE,
+        shared_memory=True,
+    )
+
+
+def refusals(spec: Spec) -> list[str]:
+    limits = spec.engine.limits
+    fields = {
+        **options.no_quantization(spec),
+        "engine.limits.maxNumBatchedTokens": limits.max_num_batched_tokens is not None,
+        "engine.limits.kvCacheMemory": limits.kv_cache_memory is not None,
+    }
+    return [*options.unheard(spec, fields), *options.own_arguments(spec, OWN)]

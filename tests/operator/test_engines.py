@@ -1,0 +1,120 @@
+"""What each engine is told, cannot honour, and tells; the manifests themselves are pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from forebay_operator.config import Config
+from forebay_operator.engines import catalog, forebay
+from forebay_operator.metrics import scrape
+from forebay_operator.metrics.window import NoData, Pod, window
+from forebay_operator.observed import Observed
+from forebay_operator.resource import Engine, Spec
+from forebay_operator.sync import sync
+from tests.operator.builders import NOW, resource, says
+
+FOREIGN = sorted(set(catalog.ENGINES) - {"forebay"})
+SCALING = {"maxReplicas": 2, "targets": {"ttftP95": "1s"}}
+REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "vllm": [({"limits": {"maxNumWaiting": 3}}, "spec.engine.limits.maxNumWaiting")],
+    "sglang": [
+        ({"limits": {"maxNumBatchedTokens": 3}}, "spec.engine.limits.maxNumBatchedTokens"),
+        ({"limits": {"kvCacheMemory": "1Gi"}}, "spec.engine.limits.kvCacheMemory"),
+    ],
+    "llamacpp": [
+        ({}, "spec.model.file"),
+        ({"prefixCaching": False}, "spec.engine.prefixCaching: false"),
+        ({"speculative": {"method": "ngram"}}, "spec.engine.speculative"),
+        ({"limits": {"maxNumWaiting": 3}}, "spec.engine.limits.maxNumWaiting"),
+        ({"limits": {"kvCacheMemory": "1Gi"}}, "spec.engine.limits.kvCacheMemory"),
+    ],
+    "tgi": [
+        ({"prefixCaching": False}, "spec.engine.prefixCaching: false"),
+        ({"limits": {"maxNumBatchedTokens": 3}}, "spec.engine.limits.maxNumBatchedTokens"),
+        ({"limits": {"maxNumWaiting": 3}}, "spec.engine.limits.maxNumWaiting"),
+        ({"limits": {"kvCacheMemory": "1Gi"}}, "spec.engine.limits.kvCacheMemory"),
+    ],
+    "tensorrt-llm": [
+        ({"prefixCaching": False}, "spec.engine.prefixCaching: false"),
+        ({"speculative": {"method": "ngram"}}, "spec.engine.speculative"),
+        ({"limits": {"maxNumWaiting": 3}}, "spec.engine.limits.maxNumWaiting"),
+        ({"limits": {"kvCacheMemory": "1Gi"}}, "spec.engine.limits.kvCacheMemory"),
+    ],
+}
+CASES = [(engine, fields, name) for engine, cases in REFUSED.items() for fields, name in cases]
+
+
+def spec(engine: str, fields: dict[str, Any] | None = None, **parts: Any) -> Spec:
+    found = resource(engine={"type": engine, **(fields or {})}, **parts).spec
+    assert isinstance(found, Spec)
+    return found
+
+
+def test_the_catalog_has_each_word_of_the_spec() -> None:
+    words = Engine.model_json_schema(by_alias=True)["properties"]["type"]["enum"]
+    assert sorted(words) == sorted(catalog.ENGINES)
+
+
+@pytest.mark.parametrize(("engine", "fields", "name"), CASES)
+def test_a_field_that_an_engine_cannot_honour_is_refused_by_name(engine: str, fields: Any, name: str) -> None:
+    assert [r for r in catalog.refusals(spec(engine, fields)) if r.startswith(name)]
+
+
+@pytest.mark.parametrize("engine", FOREIGN)
+def test_our_quantization_on_loading_is_ours_alone(engine: str) -> None:
+    assert [r for r in catalog.refusals(spec(engine, {"quantization": "int8"})) if "quantization" in r]
+    assert not catalog.refusals(spec("forebay", {"quantization": "int8"}))
+
+
+@pytest.mark.parametrize("engine", FOREIGN)
+def test_what_the_operator_sets_itself_cannot_be_set_by_arguments(engine: str) -> None:
+    flag = "--hostname=1" if engine == "tgi" else "--host=1"
+    assert [r for r in catalog.refusals(spec(engine, {"args": [flag]})) if r == f"spec.engine.args: {flag}"]
+
+
+@pytest.mark.parametrize("engine", ["llamacpp", "tgi"])
+def test_a_latency_target_is_refused_where_the_engine_does_not_tell_it(engine: str) -> None:
+    assert [r for r in catalog.refusals(spec(engine, scaling=SCALING)) if "ttftP95" in r]
+    assert not catalog.refusals(spec("vllm", scaling=SCALING))
+
+
+def test_a_refusal_is_a_condition_and_nothing_is_made() -> None:
+    outcome = sync(resource(engine={"type": "vllm", "quantization": "int8"}), Observed(), Config("r:1"), NOW)
+    assert outcome.children is None
+    assert says(outcome)["Accepted"] == ("False", "UnsupportedByEngine")
+    outcome = sync(resource(engine={"type": "vllm"}), Observed(), Config("r:1"), NOW)
+    assert says(outcome)["Accepted"] == ("False", "NoEngineImage")
+
+
+@pytest.mark.parametrize("engine", sorted(catalog.ENGINES))
+def test_load_is_read_by_the_engines_own_names(engine: str) -> None:
+    names = catalog.metric_names(engine)
+    page = "".join(f"# TYPE {n} gauge\n{n} {v}\n" for n, v in ((names.waiting, 2), (names.running, 3)))
+    assert forebay.in_flight(page, names) == 5
+    found = scrape.parse(page + histogram(names.ttft) + counter(names.generated), 1.0, names)
+    assert (found.waiting, found.running) == (2, 3)
+
+
+def histogram(name: str | None) -> str:
+    return f'# TYPE {name} histogram\n{name}_bucket{{le="+Inf"}} 0\n{name}_count 0\n{name}_sum 0\n' if name else ""
+
+
+def counter(name: str | None) -> str:
+    return f"# TYPE {name} counter\n{name} 0\n" if name else ""
+
+
+def test_an_engine_that_does_not_tell_its_latency_gives_no_value_for_it() -> None:
+    names = catalog.metric_names("tgi")
+    page = f"{names.waiting} 2\n{names.running} 3\n"
+    found = window([Pod("p", 0.0, [scrape.parse(page, 1.0, names)])], 2.0)
+    assert isinstance(found["ttft_p95_ms"], NoData)
+    assert not isinstance(found["queue_depth"], NoData)
+
+
+@pytest.mark.parametrize("engine", FOREIGN)
+def test_an_engine_that_drops_its_requests_on_sigterm_hears_of_it_last(engine: str) -> None:
+    made = catalog.program(spec(engine), "name", 500)
+    drains = engine in ("vllm", "sglang")
+    assert made.pre_stop_seconds == (3 if drains else 500)
