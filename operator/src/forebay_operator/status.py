@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from forebay_operator import scaling
 from forebay_operator.causes import Cause, missing_secret, root_cause
 from forebay_operator.observed import Manifest, Observed
 from forebay_operator.resource import Condition, InferenceService, Spec, Status
@@ -46,8 +45,7 @@ def serving(resource: InferenceService, spec: Spec, observed: Observed, aim: Aim
         _degraded(blame or missing_secret(spec, observed)),
         *_scaling_active(spec, observed),
     ]
-    status = _status(resource, observed, revision, aim.selector, claims, now)
-    return status.model_copy(update={"last_scale": scaling.history(status.last_scale, observed, spec.replicas, now)})
+    return _status(resource, observed, revision, aim.selector, claims, now)
 
 
 def refused(resource: InferenceService, observed: Observed, cause: Cause, selector: str, now: datetime) -> Status:

@@ -77,9 +77,11 @@ def _serve(
         *([role_binding(resource, config)] if _may_bind(spec, config) else []),
         *([] if _held(resource, observed, now) else [workload]),
     ]
+    told = status.serving(resource, spec, observed, status.Aim(revision, _selector(resource), in_place), now)
+    history = scaling.history(told.last_scale, observed, spec.replicas, now)
     return Outcome(
         children=tuple(c for c in children if c["kind"] not in former),
-        status=status.serving(resource, spec, observed, status.Aim(revision, _selector(resource), in_place), now),
+        status=told.model_copy(update={"last_scale": history}),
         requeue_after=_requeue_after(observed, bool(former)),
         deletion_costs=_deletion_costs(spec, observed),
     )
