@@ -238,8 +238,13 @@ async def test_an_answer_that_takes_too_long_ends_with_an_error(by: str, stream:
         assert '"code":"deadline_exceeded"' in reply.text
         assert "[DONE]" not in reply.text
         await until(lambda: not app.loop.stats().num_running)
-        in_time = await client.post(CHAT, json=body(stream=stream), headers={"X-Request-Timeout": "100"})
-        assert in_time.status_code == 200
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_answer_in_time_is_whole(stream: bool) -> None:
+    async with running(application(request_timeout=200)) as client:
+        reply = await client.post(CHAT, json=body(stream=stream), headers={"X-Request-Timeout": "100"})
+        assert '"finish_reason":"length"' in reply.text
 
 
 async def test_silence_is_broken_by_comments(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,10 +22,12 @@ class Chunks:
 
     def __init__(self, wire: Generated, generation: Generation, shape: Shape, head: Head) -> None:
         self._generation, self._shape, self._head = generation, shape, head
+        self._chunk_head = _chunk_head(head, shape.chunk_object)
         self._logprobs = wire.logprobs is not None and wire.logprobs is not False
         options = wire.stream_options
         self._usage = options is not None and bool(options.include_usage)
         self._running_usage = options is not None and bool(options.continuous_usage_stats)
+        self._chunk_tail = b'],"usage":null}\n\n' if self._usage else b"]}\n\n"
 
     def opening(self) -> bytes:
         openings = [self._shape.opening(choice) for choice in self._generation.choices]
@@ -55,17 +57,20 @@ class Chunks:
         return choice.take_rows() if self._logprobs else None
 
     def _chunk(self, choice: Json) -> bytes:
-        chunk = self._envelope(self._shape.chunk_object, [choice])
-        if self._usage:
-            chunk["usage"] = self._generation.usage() if self._running_usage else None
-        return event(orjson.dumps(chunk))
+        """What is the same in all chunks of a stream is not encoded again for each token."""
+        if self._usage and self._running_usage:
+            chunk = self._envelope(self._shape.chunk_object, [choice])
+            return event(orjson.dumps(chunk | {"usage": self._generation.usage()}))
+        return self._chunk_head + orjson.dumps(choice) + self._chunk_tail
 
     def _envelope(self, kind: str, choices: list[Json]) -> Json:
-        head = self._head
-        return {
-            "id": head.request_id,
-            "object": kind,
-            "created": head.created,
-            "model": head.model,
-            "choices": choices,
-        }
+        return _outside(self._head, kind) | {"choices": choices}
+
+
+def _outside(head: Head, kind: str) -> Json:
+    return {"id": head.request_id, "object": kind, "created": head.created, "model": head.model}
+
+
+def _chunk_head(head: Head, kind: str) -> bytes:
+    """An event, up to its first choice."""
+    return b"data: " + orjson.dumps(_outside(head, kind)).removesuffix(b"}") + b',"choices":['

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,8 @@ class Generation:
     def __init__(self, order: Order, tokenizer: Tokenizer, loop: EngineLoop, metrics: Metrics, arrival: float) -> None:
         self._order, self._tokenizer, self._loop, self._metrics = order, tokenizer, loop, metrics
         self._arrival = arrival
-        self._changed = asyncio.Event()
+        self._changed: dict[int, Choice] = {}
+        self._waiter: asyncio.Future[None] | None = None
         self._done = asyncio.Event()
         self._uncounted = set(range(len(order.prompts)))
         self._ids = [f"{order.request_id}-{i}" for i in range(len(order.prompts) * order.n)]
@@ -74,13 +75,17 @@ class Generation:
         """Until every output has ended."""
         await self._done.wait()
 
-    async def wait(self) -> None:
-        """Until something has changed since the last time, or `wake` was called."""
-        await self._changed.wait()
-        self._changed.clear()
+    async def news(self) -> Iterable[Choice]:
+        """The outputs that have changed since the last time. Waits until one has, or `wake` is called."""
+        if not self._changed:  # a bare future, since this is waited for with every token
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        changed, self._changed = self._changed, {}
+        return changed.values()
 
     def wake(self) -> None:
-        self._changed.set()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def best(self) -> list[Choice]:
         """The wanted outputs, in order of their indices; those with the best log probability per token come first."""
@@ -144,7 +149,8 @@ class Generation:
                 self._loop.abort([output.request_id])
         if not self._num_left:
             self._done.set()
-        self._changed.set()
+        self._changed[choice.index] = choice
+        self.wake()
 
     def _measure(self, choice: Choice, output: RequestOutput, count: int, now: float) -> None:
         num_prompt_tokens = len(self._order.prompts[choice.prompt_index].token_ids)

@@ -20,7 +20,7 @@ class EventStream:
 
     def __init__(self, generation: Generation, reply: Reply) -> None:
         self._generation, self._reply = generation, reply
-        self._open = list(generation.choices)
+        self._num_open = len(generation.choices)
 
     async def send(self, send: Send) -> None:
         """The status goes out at once; what fails from then on is told as an event."""
@@ -28,10 +28,10 @@ class EventStream:
         await _send_body(send, self._reply.opening())
         timer = _Timer(self._generation.wake)
         try:
-            while self._open:
-                await self._generation.wait()
-                data = b"".join(self._reply.events(choice) for choice in self._open)
-                self._open = [c for c in self._open if c.finish_reason is None]
+            while self._num_open:
+                changed = await self._generation.news()
+                data = b"".join(map(self._reply.events, changed))
+                self._num_open -= sum(choice.finish_reason is not None for choice in changed)
                 if data or timer.is_due():
                     timer.restart()
                     await _send_body(send, data or sse.COMMENT)
