@@ -138,22 +138,23 @@ class Operator:
         status = pathlib.Path(f"/proc/{self._process.pid}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) // 1024  # type: ignore[index]
 
-    async def counts(self) -> tuple[int, int, int]:
-        """Requests that read, requests that write, and resources that wait for a pass."""
+    async def counts(self) -> tuple[int, int, int, int]:
+        """Requests that read, requests that write, resources that wait for a pass, passes that were made."""
         async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self._port}/metrics") as reply:
             text = await reply.text()
         sent = {m[1]: int(float(m[2])) for m in re.finditer(r'api_requests_total{verb="(\w+)"} (\S+)', text)}
         pending = int(float(re.search(r"^forebay_reconcile_pending (\S+)", text, re.MULTILINE)[1]))  # type: ignore[index]
-        return sent.pop("GET", 0), sum(sent.values()), pending
+        made = sum(int(float(m[1])) for m in re.finditer(r"reconcile_total{[^}]*} (\S+)", text))
+        return sent.pop("GET", 0), sum(sent.values()), pending, made
 
-    async def quiet(self) -> None:
-        """Until it has sent nothing and nothing waits for three seconds."""
+    async def quiet(self, passes: int = 0) -> None:
+        """Until it has made so many passes, and then has sent nothing and nothing waits for three seconds."""
         before, calm = None, 0
         while calm < 3:
             await asyncio.sleep(1)
             with contextlib.suppress(aiohttp.ClientError):
                 now = await self.counts()
-                calm = calm + 1 if now == before and not now[2] else 0
+                calm = calm + 1 if now == before and not now[2] and now[3] >= passes else 0
                 before = now
 
 
@@ -240,7 +241,7 @@ async def run(args: argparse.Namespace, server: ApiServer) -> None:
         was = await versions(cluster)
         operator.end()
         operator, began = Operator(args.log), time.monotonic()
-        await operator.quiet()
+        await operator.quiet(args.services)
         moved = [k for k, v in (await versions(cluster)).items() if was.get(k) != v]
         print(
             f"restarted: quiet after {time.monotonic() - began - 3:.1f} s, {len(moved)} objects changed",

@@ -121,6 +121,9 @@ def _controller_manager(state: State) -> tuple[str, ...]:
         f"--cluster-cidr={PODS}",
         f"--service-cluster-ip-range={SERVICES}",
         "--horizontal-pod-autoscaler-sync-period=5s",
+        # its own 20 requests a second make the garbage collector take minutes for a thousand services
+        "--kube-api-qps=200",
+        "--kube-api-burst=400",
     )
 
 

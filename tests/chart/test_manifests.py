@@ -90,6 +90,19 @@ def test_every_pod_meets_the_restricted_standard(manifests: list[Manifest]) -> N
         assert context["capabilities"] == {"drop": ["ALL"]}, name
 
 
+def test_images_of_other_engines_reach_the_operator(render: Callable[..., list[Manifest]]) -> None:
+    found = dict(containers(render("images.engines.vllm=registry/vllm:1")))
+    assert "--engine-image=vllm=registry/vllm:1" in found["forebay-operator/operator"]["args"]
+
+
+def test_one_operator_works_at_a_time(manifests: list[Manifest]) -> None:
+    found = dict(containers(manifests))["forebay-operator/operator"]["args"]
+    assert "--lease=somewhere/forebay-operator" in found
+    assert "--identity=$(POD_NAME)" in found
+    (role,) = [m for m in of_kind(manifests, "Role") if m["metadata"]["name"] == "forebay-operator"]
+    assert {r["resources"][0] for r in role["rules"]} == {"leases"}
+
+
 def test_every_image_is_pinned(manifests: list[Manifest]) -> None:
     for name, container in containers(manifests):
         _, _, tag = container["image"].rpartition("/")[2].partition(":")

@@ -23,6 +23,7 @@ def deployment(manifests: list[Manifest], component: str) -> Manifest:
     [
         ("image.tag=1", "image"),
         ("gateway.replica=3", "replica"),
+        ("images.engines.ollama=r/o:1", "ollama"),
         ("gateway.replicas=0", "/gateway/replicas"),
         ("gateway.replicas=two", "/gateway/replicas"),
         ("gateway.service.type=Ingress", "/gateway/service/type"),
