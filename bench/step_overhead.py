@@ -4,8 +4,8 @@
 
 The model is a stand-in that takes as long as a step is said to take, asleep, and answers with numbers. `engine`: CPU
 time of scheduling, book-keeping and finish routine in one thread, with drafts and without. `served`: CPU time of the
-server's process for each step while every sequence of the batch streams to a client of its own, and how much longer a
-step takes by the clock than the stand-in does. `idle`: CPU of a server with so many idle connections.
+server's process for each step while every sequence of the batch streams to a client of its own, and how long a step
+takes by the clock, there and in the engine alone. `idle`: CPU of a server with so many idle connections.
 """
 
 from __future__ import annotations
@@ -61,15 +61,30 @@ def scheduler_config(batch: int, tokens: int) -> SchedulerConfig:
     )
 
 
-def engine_microseconds(batch: int, steps: int, num_drafts: int) -> float:
-    """CPU time of the engine's thread for a step of decodes, less the stand-in's own."""
-    runner = Numbers()
+def decoding(runner: Numbers, batch: int, steps: int, num_drafts: int = 0) -> Engine:
+    """An engine that has run its prompts and decodes from now on, for at least so many steps."""
     scheduler = Scheduler(scheduler_config(batch, PROMPT + steps * (1 + num_drafts)))
     engine = Engine(scheduler, runner, NgramDrafter(num_drafts) if num_drafts else None)
     for i in range(batch):
         prompt = tuple((i * 1000 + j) % 30000 for j in range(PROMPT))
         engine.add(Request(str(i), prompt, SamplingParams(max_tokens=1 << 19)))
     engine.step()
+    return engine
+
+
+def engine_seconds(batch: int, steps: int, step_seconds: float) -> float:
+    """A step by the clock, without a server."""
+    engine = decoding(Numbers(step_seconds), batch, steps)
+    began = time.perf_counter()
+    for _ in range(steps):
+        engine.step()
+    return (time.perf_counter() - began) / steps
+
+
+def engine_microseconds(batch: int, steps: int, num_drafts: int) -> float:
+    """CPU time of the engine's thread for a step of decodes, less the stand-in's own."""
+    runner = Numbers()
+    engine = decoding(runner, batch, steps, num_drafts)
     runner.cpu_seconds, began = 0.0, time.thread_time()
     for _ in range(steps):
         engine.step()
@@ -179,13 +194,15 @@ def report(options: argparse.Namespace) -> None:
         for num_drafts in (0, 4):
             cost = engine_microseconds(batch, options.steps, num_drafts)
             print(f"engine, batch {batch}, {num_drafts} drafts: {cost:.0f} us of CPU a step", flush=True)
+        alone = engine_seconds(batch, options.steps, step_ms / 1000)
         with stand_in(options.model, batch, step_ms / 1000) as server:
             first, last = asyncio.run(streaming(server, batch, options.steps))
         steps = last.steps - first.steps
         cpu, wall = (last.cpu - first.cpu) / steps, (last.at - first.at) / steps
         print(
             f"served, batch {batch}: {cpu * 1e6:.0f} us of CPU a step, {cpu / batch * 1e6:.0f} a token; "
-            f"{wall * 1000:.2f} ms by the clock for a step of {step_ms:g} ms: {wall * 1e5 / step_ms - 100:+.1f} %",
+            f"a step of {step_ms:g} ms takes {wall * 1000:.2f} by the clock, "
+            f"{alone * 1000:.2f} in the engine alone: {wall / alone * 100 - 100:+.1f} %",
             flush=True,
         )
     with stand_in(options.model, 1, 0.001) as server:
