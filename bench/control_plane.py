@@ -223,7 +223,8 @@ async def versions(cluster: Cluster) -> dict[str, str]:
 async def run(args: argparse.Namespace, server: ApiServer) -> None:
     cluster, names = Cluster(server), [f"s-{n}" for n in range(args.services)]
     at = f"{SERVICES}/"
-    await cluster.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd.manifest())
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    made = await cluster.send("POST", crds, crd.manifest()) == 201
     await cluster.send("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     await until(lambda: gone(cluster))
     operator = Operator(args.log)
@@ -258,6 +259,8 @@ async def run(args: argparse.Namespace, server: ApiServer) -> None:
     finally:
         operator.end()
         await cluster.send("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
+        if made:  # a chart that finds a kind that is not its own refuses to install
+            await cluster.send("DELETE", f"{crds}/{crd.manifest()['metadata']['name']}")
 
 
 async def main() -> None:

@@ -12,7 +12,7 @@ CRASH = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"te
 
 
 def told(of: InferenceService, seen: Observed, *changes: Change) -> list[Happening]:
-    return happenings(of, seen, sync(of, seen, CONFIG, NOW).status, changes)
+    return happenings(of, sync(of, seen, CONFIG, NOW).status, changes)
 
 
 def reasons(found: list[Happening]) -> list[str]:
@@ -62,7 +62,7 @@ def test_a_new_revision_is_told_with_the_old_one() -> None:
 def test_a_change_of_the_size_is_told_with_both_numbers() -> None:
     scaled = resource(replicas=4, status=status(resource(), SERVING))
     (event,) = told(scaled, observed(resource(), SERVING))
-    assert (event.reason, event.message) == ("Scaled", "replicas 1 -> 4")
+    assert (event.reason, event.message) == ("Scaled", "replicas 1 -> 4: spec.replicas was changed")
 
 
 def test_a_child_put_back_is_told_as_healed() -> None:

@@ -14,6 +14,7 @@ from forebay_operator.observed import Known, Manifest, Observed
 from forebay_operator.reconcile import reconcile
 from forebay_operator.refusal import ClusterUnavailable, NamespaceEnding, Overlooked, Refused
 from forebay_operator.resource import InferenceService, Status
+from forebay_operator.scaling import DRAINS, STAYS, Mark
 from tests.operator.builders import CONFIG, NOW, SOURCE, live, observed, pod_body, resource, revision
 
 
@@ -24,7 +25,7 @@ class FakeCluster:
     resource: InferenceService | None
     observed: Observed = field(default_factory=Observed)
     refuses: Mapping[str, str] = field(default_factory=dict)
-    costs: dict[str, int] = field(default_factory=dict)
+    marks: dict[str, Mark] = field(default_factory=dict)
     events: list[Happening] = field(default_factory=list)
     writes: int = 0
     away: bool = False
@@ -35,9 +36,9 @@ class FakeCluster:
             raise ClusterUnavailable("connection refused")
         return (self.resource, self.observed) if self.resource else None
 
-    async def set_deletion_costs(self, namespace: str, costs: Mapping[str, int]) -> None:
-        assert self.replicas() == len(self.observed.pods), "costs come before the size is changed"
-        self.costs |= costs
+    async def mark_pods(self, namespace: str, marks: Mapping[str, Mark]) -> None:
+        assert self.replicas() == len(self.observed.pods), "marks come before the size is changed"
+        self.marks |= marks
 
     async def apply(self, manifests: Sequence[Manifest], observed: Observed) -> list[Change]:
         if self.namespace_ends:
@@ -118,12 +119,12 @@ async def test_taking_the_autoscaler_out_removes_it_and_leaves_the_size() -> Non
     assert cluster.replicas() == 3
 
 
-async def test_the_load_chooses_who_goes_before_the_size_is_lowered() -> None:
+async def test_the_load_chooses_who_is_marked_before_the_size_is_lowered() -> None:
     before = replace(serving(resource(replicas=2)), load={"p0": 4, "p1": 0})
     cluster = FakeCluster(resource(replicas=1), before)
     await once(cluster)
-    assert cluster.costs == {"p0": 4, "p1": 0}
-    assert cluster.replicas() == 1
+    assert cluster.marks == {"p0": Mark(STAYS), "p1": Mark(DRAINS, NOW)}
+    assert cluster.replicas() == 2, "p1 goes when it is out of rotation and idle"
 
 
 async def test_a_refused_child_is_told_in_the_status_and_tried_again() -> None:

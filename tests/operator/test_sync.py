@@ -8,7 +8,6 @@ import pytest
 
 from forebay_operator.config import Config
 from forebay_operator.observed import Known, Manifest, Missing, Observed, Unreadable, parse_workload
-from forebay_operator.scaling import UNKNOWN_LOAD
 from forebay_operator.sync import Outcome, sync
 from tests.operator.builders import (
     CONFIG,
@@ -17,7 +16,6 @@ from tests.operator.builders import (
     desired,
     live,
     observed,
-    pod_body,
     resource,
     revision,
     says,
@@ -134,20 +132,3 @@ class TestFormerChildren:
     def test_a_child_that_is_being_deleted_is_awaited(self) -> None:
         seen = Observed(children={"Service": self.former(deletionTimestamp="2026-03-01T11:59:30Z")})
         assert "Service" not in kinds(sync(resource(), seen, CONFIG, NOW))
-
-
-class TestVictims:
-    def shrink(self, load: dict[str, int], to: int = 1) -> Outcome:
-        three = resource(replicas=3)
-        bodies = [pod_body(n, revision(three), ready=True) for n in ("a", "b", "c")]
-        return sync(resource(replicas=to), replace(observed(three, bodies), load=load), CONFIG, NOW)
-
-    def test_the_idle_go_first(self) -> None:
-        assert self.shrink({"a": 5, "b": 0, "c": 2}).deletion_costs == {"a": 5, "b": 0, "c": 2}
-
-    def test_a_pod_that_does_not_tell_goes_last(self) -> None:
-        assert self.shrink({"a": 5, "b": 0}).deletion_costs["c"] == UNKNOWN_LOAD
-
-    def test_costs_are_set_only_when_some_pods_go_and_some_stay(self) -> None:
-        assert not self.shrink({"a": 1}, to=3).deletion_costs
-        assert not self.shrink({"a": 1}, to=0).deletion_costs

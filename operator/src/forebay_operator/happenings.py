@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from forebay_operator.observed import Observed
-from forebay_operator.resource import Condition, InferenceService, InvalidSpec, Status
+from forebay_operator.resource import Condition, InferenceService, Status
 
 
 class Verb(Enum):
@@ -37,14 +36,12 @@ class Happening:
 REASONS = {Verb.MADE: "Created", Verb.CHANGED: "Updated", Verb.PUT_BACK: "Healed", Verb.REMOVED: "Removed"}
 
 
-def happenings(
-    resource: InferenceService, observed: Observed, status: Status, changes: Iterable[Change]
-) -> list[Happening]:
+def happenings(resource: InferenceService, status: Status, changes: Iterable[Change]) -> list[Happening]:
     """What came of one pass."""
     before = resource.status
     return [
         *_of_children(list(changes)),
-        *_of_scale(resource, observed),
+        *_of_scale(before, status),
         *_of_revision(before, status),
         *_of_readiness(before, status),
         *_of_trouble(before, status),
@@ -60,11 +57,11 @@ def _of_children(changes: list[Change]) -> list[Happening]:
     return found
 
 
-def _of_scale(resource: InferenceService, observed: Observed) -> list[Happening]:
-    workload = observed.workload
-    if isinstance(resource.spec, InvalidSpec) or workload is None or workload.wanted == resource.spec.replicas:
+def _of_scale(before: Status | None, after: Status) -> list[Happening]:
+    steps = after.last_scale[:1]
+    if not steps or (before and before.last_scale[:1] == steps):
         return []
-    return [Happening("Scaled", f"replicas {workload.wanted} -> {resource.spec.replicas}")]
+    return [Happening("Scaled", f"replicas {steps[0].before} -> {steps[0].to}: {steps[0].why}")]
 
 
 def _of_revision(before: Status | None, after: Status) -> list[Happening]:

@@ -16,6 +16,8 @@ MANAGED_LABEL, MANAGED_BY = "app.kubernetes.io/managed-by", "forebay-operator"
 SERVICE_LABEL = "forebay.dev/inferenceservice"
 REVISION_LABEL = "forebay.dev/revision"
 CREDENTIALS_ANNOTATION = "forebay.dev/credentials"
+ROTATION_LABEL, IN_ROTATION, OUT_OF_ROTATION = "forebay.dev/rotation", "in", "out"  # whether a pod gets new requests
+DRAINING_ANNOTATION = "forebay.dev/draining-since"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 ACCELERATORS = ("nvidia.com/", "amd.com/", "habana.ai/", "google.com/tpu", "aws.amazon.com/neuron", "gpu.intel.com/")
 
@@ -121,6 +123,7 @@ class Pod:
     unschedulable: str  # the scheduler's words; empty when it is placed
     containers: tuple[Container, ...]
     deletion_cost: int | None
+    draining_since: datetime | None = None  # when it was taken out of rotation
     accelerators: Mapping[str, int] = field(default_factory=dict)  # what its containers hold, such as nvidia.com/gpu: 1
 
 
@@ -192,11 +195,13 @@ def parse_pod(body: Manifest) -> Pod:
     meta, status = body["metadata"], body.get("status") or {}
     conditions = {c["type"]: c for c in status.get("conditions") or []}
     placed = conditions.get("PodScheduled", {})
-    cost = (meta.get("annotations") or {}).get(DELETION_COST, "")
+    notes, labels = meta.get("annotations") or {}, meta.get("labels") or {}
+    cost = notes.get(DELETION_COST, "")
+    out = labels.get(ROTATION_LABEL) == OUT_OF_ROTATION
     return Pod(
         name=meta["name"],
         ip=status.get("podIP", ""),
-        revision=(meta.get("labels") or {}).get(REVISION_LABEL, ""),
+        revision=labels.get(REVISION_LABEL, ""),
         ready=conditions.get("Ready", {}).get("status") == "True",
         ready_changed=_time(conditions.get("Ready", {}).get("lastTransitionTime")),
         deleting="deletionTimestamp" in meta,
@@ -211,6 +216,7 @@ def parse_pod(body: Manifest) -> Pod:
             for c in status.get(key) or []
         ),
         deletion_cost=int(cost) if cost.lstrip("-").isdigit() else None,
+        draining_since=_time(notes.get(DRAINING_ANNOTATION)) if out else None,
         accelerators=accelerators((body.get("spec") or {}).get("containers") or []),
     )
 

@@ -13,6 +13,7 @@ from forebay_operator.happenings import Change, Happening, happenings
 from forebay_operator.observed import Manifest, Observed
 from forebay_operator.refusal import NamespaceEnding, Overlooked, Refused
 from forebay_operator.resource import InferenceService, Status
+from forebay_operator.scaling import Mark
 from forebay_operator.status import troubled
 from forebay_operator.sync import Outcome, sync
 
@@ -22,7 +23,7 @@ class Cluster(Protocol):
 
     async def observe(self, key: tuple[str, str]) -> tuple[InferenceService, Observed] | None: ...
 
-    async def set_deletion_costs(self, namespace: str, costs: Mapping[str, int]) -> None: ...
+    async def mark_pods(self, namespace: str, marks: Mapping[str, Mark]) -> None: ...
 
     async def apply(self, manifests: Sequence[Manifest], observed: Observed) -> list[Change]: ...
 
@@ -59,7 +60,7 @@ async def _pass(cluster: Cluster, key: tuple[str, str], config: Config, now: dat
     except Refused as e:
         status, refused = troubled(status, Cause(e.word, str(e)), now), e
     await cluster.write_status(known, status)
-    await cluster.record(resource, happenings(resource, observed, status, changes))
+    await cluster.record(resource, happenings(resource, status, changes))
     if refused:
         raise refused
     return outcome.requeue_after or config.resync
@@ -76,6 +77,6 @@ async def _introduced(cluster: Cluster, resource: InferenceService, status: Stat
 async def _converge(cluster: Cluster, resource: InferenceService, observed: Observed, outcome: Outcome) -> list[Change]:
     if outcome.children is None:
         return []
-    await cluster.set_deletion_costs(resource.namespace, outcome.deletion_costs)
+    await cluster.mark_pods(resource.namespace, outcome.marks)
     applied = await cluster.apply(outcome.children, observed)
     return applied + await cluster.prune(resource, observed, outcome.children)

@@ -25,11 +25,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What is being made so: the pods' revision and selector, and whether old pods go before their successors serve."""
+    """What is being made so: the pods' revision and selector, whether old pods go before their successors serve, and
+    how many pods finish their requests before they go."""
 
     revision: str
     selector: str
     in_place: bool = False
+    draining: int = 0
 
 
 def serving(resource: InferenceService, spec: Spec, observed: Observed, aim: Aim, now: datetime) -> Status:
@@ -111,9 +113,11 @@ def _ready_pods(observed: Observed) -> int:
 
 
 def _settled(spec: Spec, observed: Observed, revision: str) -> bool:
-    """Whether the wanted pods, all of this revision, serve."""
+    """Whether the wanted pods, all of this revision, serve; more than wanted may still be there, on their way out."""
     workload = observed.workload
-    if workload is None or workload.revision != revision or workload.wanted != spec.replicas:
+    if workload is None or workload.revision != revision or workload.wanted < spec.replicas:
+        return False
+    if spec.replicas == 0 and workload.wanted:
         return False
     return workload.settled and sum(p.ready for p in observed.pods_of(revision)) >= spec.replicas
 
@@ -135,6 +139,9 @@ def _available(observed: Observed) -> Claim:
 
 
 def _progressing(spec: Spec, observed: Observed, aim: Aim) -> Claim:
+    if aim.draining:
+        said = f"{_count(aim.draining)} out of rotation: to go when their requests are done"
+        return Claim("Progressing", "True", Cause("Draining", said))
     if _settled(spec, observed, aim.revision):
         done = Cause("Stopped", "all pods are gone") if spec.replicas == 0 else Cause("Settled", "nothing is changing")
         return Claim("Progressing", "False", done)

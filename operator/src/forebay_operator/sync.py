@@ -27,6 +27,7 @@ from forebay_operator.observed import (
     left_behind,
 )
 from forebay_operator.resource import InferenceService, InvalidSpec, Spec, Status
+from forebay_operator.scaling import Mark
 
 FOREIGN_EVERY = timedelta(seconds=30)  # what belongs to others is not watched
 SOON = timedelta(seconds=1)
@@ -37,12 +38,12 @@ CREDENTIALS_WAIT = timedelta(seconds=10)  # how long a fresh resource waits for 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """`children` is all that there should be, the rest goes; None leaves everything as it is.
-    `deletion_costs` are put on pods before the children are applied."""
+    `marks` are put on pods before the children are applied."""
 
     children: tuple[Manifest, ...] | None
     status: Status
     requeue_after: timedelta | None = None
-    deletion_costs: Mapping[str, int] = field(default_factory=dict)
+    marks: Mapping[str, Mark] = field(default_factory=dict)
 
 
 def sync(resource: InferenceService, observed: Observed, config: Config, now: datetime) -> Outcome:
@@ -77,13 +78,16 @@ def _serve(
         *([role_binding(resource, config)] if _may_bind(spec, config) else []),
         *([] if _held(resource, observed, now) else [workload]),
     ]
-    told = status.serving(resource, spec, observed, status.Aim(revision, _selector(resource), in_place), now)
+    retreat = scaling.retreat(observed, spec.replicas, timedelta(seconds=drain_seconds(spec)), now)
+    workload["spec"]["replicas"] = retreat.replicas
+    aim = status.Aim(revision, _selector(resource), in_place, retreat.draining)
+    told = status.serving(resource, spec, observed, aim, now)
     history = scaling.history(told.last_scale, observed, spec.replicas, now)
     return Outcome(
         children=tuple(c for c in children if c["kind"] not in former),
         status=told.model_copy(update={"last_scale": history}),
-        requeue_after=_requeue_after(observed, bool(former)),
-        deletion_costs=_deletion_costs(spec, observed),
+        requeue_after=SOON if former or retreat.draining else _requeue_after(observed),
+        marks=retreat.marks,
     )
 
 
@@ -144,9 +148,7 @@ def _held(resource: InferenceService, observed: Observed, now: datetime) -> bool
             return False
 
 
-def _requeue_after(observed: Observed, former: bool) -> timedelta | None:
-    if former:
-        return SOON
+def _requeue_after(observed: Observed) -> timedelta | None:
     match observed.credentials:
         case None:
             return None
@@ -156,9 +158,3 @@ def _requeue_after(observed: Observed, former: bool) -> timedelta | None:
             return SOON
         case Known() | Unreadable():
             return CREDENTIALS_EVERY
-
-
-def _deletion_costs(spec: Spec, observed: Observed) -> Mapping[str, int]:
-    if not scaling.shrinks(observed.workload, spec.replicas):
-        return {}
-    return scaling.deletion_costs(observed.pods, observed.load)

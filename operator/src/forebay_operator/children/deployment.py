@@ -7,7 +7,7 @@ from typing import Any
 
 from forebay_operator.children.metadata import child, labels, selector
 from forebay_operator.config import Config
-from forebay_operator.observed import CREDENTIALS_ANNOTATION, Manifest
+from forebay_operator.observed import CREDENTIALS_ANNOTATION, IN_ROTATION, ROTATION_LABEL, Manifest
 from forebay_operator.program import Program
 from forebay_operator.resource import InferenceService, Spec
 
@@ -52,7 +52,8 @@ def deployment(resource: InferenceService, spec: Spec, program: Program, config:
     other contents make other pods."""
     more = spec.pod_template
     annotations = more.annotations | ({CREDENTIALS_ANNOTATION: credentials} if credentials else {})
-    about = {"labels": more.labels | labels(resource.name), **({"annotations": annotations} if annotations else {})}
+    own = labels(resource.name) | {ROTATION_LABEL: IN_ROTATION}
+    about = {"labels": more.labels | own, **({"annotations": annotations} if annotations else {})}
     return child(
         "Deployment",
         resource,

@@ -20,7 +20,11 @@ from forebay_operator.happenings import Change, Happening, Verb
 from forebay_operator.observed import (
     CHILD_KINDS,
     DELETION_COST,
+    DRAINING_ANNOTATION,
     FIELD_OWNER,
+    IN_ROTATION,
+    OUT_OF_ROTATION,
+    ROTATION_LABEL,
     Credentials,
     Known,
     Manifest,
@@ -32,6 +36,7 @@ from forebay_operator.observed import (
 )
 from forebay_operator.refusal import ApiError, ClusterUnavailable, Overlooked
 from forebay_operator.resource import API_VERSION, PLURAL, InferenceService, InvalidSpec, Status, parse
+from forebay_operator.scaling import Mark
 
 log = logging.getLogger(__name__)
 RESOURCES = f"/apis/{API_VERSION}/{PLURAL}"
@@ -237,14 +242,18 @@ class LiveCluster:
             self._applied.pop(child_id(child), None)
         return [Change(Verb.REMOVED, c["kind"]) for c in gone]
 
-    async def set_deletion_costs(self, namespace: str, costs: Mapping[str, int]) -> None:
-        for pod, cost in costs.items():
-            body = {"metadata": {"annotations": {DELETION_COST: str(cost)}}}
+    async def mark_pods(self, namespace: str, marks: Mapping[str, Mark]) -> None:
+        for pod, mark in marks.items():
+            since = mark.since.isoformat() if mark.since else None
+            meta = {
+                "labels": {ROTATION_LABEL: OUT_OF_ROTATION if mark.since else IN_ROTATION},
+                "annotations": {DELETION_COST: str(mark.cost), DRAINING_ANNOTATION: since},
+            }
             try:
-                await self._api.patch(f"/api/v1/namespaces/{namespace}/pods/{pod}", body, MERGE)
+                await self._api.patch(f"/api/v1/namespaces/{namespace}/pods/{pod}", {"metadata": meta}, MERGE)
             except ApiError as e:
                 if e.code != 404:
-                    raise e.about(f"pod {pod}") from e
+                    raise e.about(f"Pod {pod}") from e
 
     async def write_status(self, resource: InferenceService, status: Status) -> None:
         """Writes it where it differs from what the resource has."""
