@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from functools import partial
+from functools import cache, partial
 
 import httpx
 import uvloop
@@ -21,6 +21,8 @@ from forebay_runtime.server.app import Application, make_application
 from forebay_runtime.server.listening import bind
 from forebay_runtime.server.served import Served
 from forebay_runtime.server.serving import serve
+from forebay_runtime.text.grammar import GrammarCompiler
+from tests.support.grammars import allowed_next
 from tests.support.paged_model import PagedModel
 from tests.support.toy_text import toy_template, toy_tokenizer
 
@@ -55,6 +57,9 @@ class SpeakingModel(PagedModel):
         return SampledTokens(sampled.token_ids, tuple(logprobs))
 
     def _sample(self, state: int, sequence: Sequence, position: int) -> int:
+        if sequence.request.grammar is not None:
+            allowed = allowed_next(sequence.request.grammar, sequence.output_token_ids, self._vocab_size)
+            return allowed[hash((state, position)) % len(allowed)]
         sampling = sequence.request.sampling
         barred = sampling.stop_token_ids | sequence.request.eos_token_ids if position < sampling.min_tokens else ()
         biased = [token for token, bias in sampling.logit_bias if bias > 0 and token not in barred]
@@ -77,7 +82,14 @@ def served(scheduler: SchedulerConfig = SCHEDULER, *, step_seconds: float = 0.0)
     tokenizer = toy_tokenizer()
     runner = SpeakingModel(scheduler.num_blocks, scheduler.block_size, step_seconds=step_seconds)
     engine = Engine(Scheduler(scheduler), runner)
-    return Served(engine, tokenizer, toy_template(tokenizer), scheduler, tokenizer.vocab_size, "0.0.0")
+    return Served(engine, tokenizer, toy_template(tokenizer), scheduler, tokenizer.vocab_size, "0.0.0", grammars())
+
+
+@cache
+def grammars() -> GrammarCompiler:
+    """One for all tests: it starts a process."""
+    tokenizer = toy_tokenizer()
+    return GrammarCompiler(tokenizer, tokenizer.vocab_size)
 
 
 def application(

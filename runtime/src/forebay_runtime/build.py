@@ -19,6 +19,7 @@ from forebay_runtime.scheduling.scheduler import Scheduler
 from forebay_runtime.server.served import Served
 from forebay_runtime.text.chat import ChatTemplate
 from forebay_runtime.text.errors import TokenizerError
+from forebay_runtime.text.grammar import GrammarCompiler
 from forebay_runtime.text.loading import load_tokenizer
 from forebay_runtime.text.tokenizer import Tokenizer
 
@@ -47,7 +48,8 @@ def build(model: ModelOptions, options: SchedulerOptions) -> Served:
     _warm_up(runner, config, text)
     engine = Engine(Scheduler(config), runner, drafter)
     text.tokenizer.eos_token_ids |= loaded.eos_token_ids
-    return Served(engine, text.tokenizer, text.template, config, loaded.vocab_size, __version__)
+    grammars = GrammarCompiler(text.tokenizer, loaded.vocab_size)
+    return Served(engine, text.tokenizer, text.template, config, loaded.vocab_size, __version__, grammars)
 
 
 def _read_text(path: Path) -> Text:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from forebay_runtime.grammar import GrammarState
+
 
 class RequestError(Exception):
     """The client's fault. `status` is the HTTP status, `code` and `param` go into the OpenAI-shaped body.
@@ -38,7 +40,8 @@ class SamplingParams:
     """How tokens are drawn. `seed` is always concrete here: the server draws one where the client named none.
 
     Randomness is keyed by (seed, output position), so that the same logits give the same text in any batch.
-    At the first `min_tokens` output positions the sampler bars eos_token_ids and stop_token_ids.
+    At the first `min_tokens` output positions the sampler bars eos_token_ids and stop_token_ids, unless a grammar
+    leaves nothing else. Where there is a grammar, `ignore_eos` is without effect: its end is the output's.
     """
 
     temperature: float = 1.0
@@ -68,6 +71,7 @@ class Request:
     cache_salt: str = ""
     priority: int = 0  # lower ones go first
     arrival: float = 0.0  # seconds, monotonic; only for ageing and metrics
+    grammar: GrammarState | None = None  # of this output alone; execution moves it along with the output
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from forebay_runtime.execution.acceptance import num_accepted
 from forebay_runtime.execution.batch import BatchLayout, make_batch
+from forebay_runtime.execution.grammar_mask import bar_by_grammar
 from forebay_runtime.execution.kv_cache import KVCache
 from forebay_runtime.execution.sampler import SamplingRow, logprobs, sample
 from forebay_runtime.models import LoadedModel
@@ -64,6 +65,7 @@ def sample_step(logits: Tensor, scheduled: Sequence[ScheduledSequence]) -> list[
     if not rows:
         return [SampledTokens() for _ in scheduled]
     probabilities = _logprobs_source(logits, rows)
+    bar_by_grammar(logits, scheduled)
     tokens = sample(logits, rows)
     results, at = [], 0
     for s in scheduled:

@@ -1,6 +1,7 @@
 """From logits to tokens. A row's token depends on its logits, its parameters and (seed, output position) alone.
 
-The order is: repetition, presence and frequency penalties; logit_bias; min_tokens; temperature; top_k; top_p; min_p.
+The order is: the grammar's mask (grammar_mask.py); repetition, presence and frequency penalties; logit_bias;
+min_tokens; temperature; top_k; top_p; min_p.
 Logprobs are of the model's own distribution, before any of these: log_softmax of the raw logits.
 At temperature 0 the token is the first of the largest logits.
 """
@@ -65,8 +66,16 @@ def adjust(logits: Tensor, row: SamplingRow) -> None:
         ids_of_bias, biases = zip(*params.logit_bias, strict=True)
         logits[_ids(ids_of_bias, logits)] += torch.tensor(biases, dtype=logits.dtype, device=logits.device)
     if row.output_position < params.min_tokens:
-        banned = row.eos_token_ids | params.stop_token_ids
-        logits[_ids(sorted(i for i in banned if i < logits.shape[-1]), logits)] = float("-inf")
+        _ban(logits, row.eos_token_ids | params.stop_token_ids)
+
+
+def _ban(logits: Tensor, token_ids: frozenset[int]) -> None:
+    """On one row (V), in place, unless nothing else is left: a grammar that has come to its end wins."""
+    banned = _ids(sorted(i for i in token_ids if i < logits.shape[-1]), logits)
+    values = logits[banned]
+    logits[banned] = float("-inf")
+    if len(banned) and logits.amax() == float("-inf"):
+        logits[banned] = values
 
 
 def _ids(ids: Sequence[int] | set[int], like: Tensor) -> Tensor:

@@ -65,6 +65,8 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         names,
         served.tokenizer,
         ThreadPoolExecutor(1, "text"),
+        ThreadPoolExecutor(1, "grammar"),
+        served.grammars,
         served.vocab_size,
         max_model_len,
         config.max_body_bytes,

@@ -5,15 +5,17 @@ Generation itself knows one language, OpenAI's chats and completions; a dialect 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from forebay_runtime.request import RequestError
 from forebay_runtime.server.choice import Choice
+from forebay_runtime.server.constraints import Constraint
 from forebay_runtime.server.generation import Generation
 from forebay_runtime.server.prompts import Prompt
 from forebay_runtime.server.protocol import ChatCompletionRequest, CompletionRequest
+from forebay_runtime.text.answer import AnswerParser, PlainParser
 
 Generated = ChatCompletionRequest | CompletionRequest
 Asked = TypeVar("Asked")
@@ -26,6 +28,14 @@ class Head:
     request_id: str
     created: int
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the answer must look, and how it is read: a new parser for each output."""
+
+    constraint: Constraint | None = None
+    parser: Callable[[], AnswerParser] = PlainParser
 
 
 class Reply(Protocol):
@@ -64,5 +74,7 @@ class Dialect(Protocol[Asked]):
         ...
 
     def prompts(self, asked: Asked) -> list[Prompt]: ...
+
+    def plan(self, asked: Asked, prompts: Sequence[Prompt]) -> Plan: ...
 
     def reply(self, asked: Asked, prompts: Sequence[Prompt], generation: Generation, head: Head) -> Reply: ...

@@ -16,10 +16,12 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from forebay_runtime.grammar import Grammar
 from forebay_runtime.request import RequestError, SamplingParams
 from forebay_runtime.server import errors
 from forebay_runtime.server.admission import Admission
 from forebay_runtime.server.body import LARGE, read_object
+from forebay_runtime.server.constraints import Constraint, not_kept
 from forebay_runtime.server.deadline import deadline
 from forebay_runtime.server.dialects import Asked, Dialect, Generated, Head, Reply
 from forebay_runtime.server.generation import Generation, Order
@@ -29,6 +31,9 @@ from forebay_runtime.server.names import ServedNames
 from forebay_runtime.server.prompts import Prompt
 from forebay_runtime.server.sampling import sampling_params
 from forebay_runtime.server.stream import EventStream
+from forebay_runtime.text.answer import AnswerParser
+from forebay_runtime.text.grammar import GrammarCompiler
+from forebay_runtime.text.grammar_source import GrammarError
 from forebay_runtime.text.tokenizer import Tokenizer
 
 Given = TypeVar("Given")
@@ -45,6 +50,8 @@ class Service:
     names: ServedNames
     tokenizer: Tokenizer
     text_thread: Executor
+    grammar_thread: Executor
+    grammars: GrammarCompiler
     vocab_size: int
     max_model_len: int
     max_body_bytes: int
@@ -83,8 +90,10 @@ class GenerationEndpoint(Generic[Asked]):
             sampling = sampling_params(wire, service.vocab_size)
             prompts = await self._read(size, dialect.prompts, asked)
             self._check_room(sampling, prompts)
+            plan = dialect.plan(asked, prompts)
+            grammar = await self._compiled(plan.constraint)
             head = Head(f"{dialect.id_prefix}{uuid.uuid4().hex}", int(time.time()), name)
-            order = _order(wire, head.request_id, prompts, sampling)
+            order = _order(wire, head.request_id, prompts, sampling, plan.parser, grammar)
             generating = Generation(order, service.tokenizer, service.loop, service.metrics, arrival)
             with generating as generation, _expiry(generation, until):
                 yield generation, dialect.reply(asked, prompts, generation, head)
@@ -111,6 +120,19 @@ class GenerationEndpoint(Generic[Asked]):
             self._service.text_thread, copy_context().run, function, given
         )
 
+    async def _compiled(self, constraint: Constraint | None) -> Grammar | None:
+        """Off the event loop and off the engine's thread, one at a time."""
+        if constraint is None:
+            return None
+        service = self._service
+        compiling = asyncio.get_running_loop().run_in_executor(
+            service.grammar_thread, service.grammars.compile, constraint.source
+        )
+        try:
+            return await compiling
+        except GrammarError as e:
+            raise not_kept(constraint.param, str(e)) from None
+
     def _check_room(self, sampling: SamplingParams, prompts: Sequence[Prompt]) -> None:
         room = self._service.max_model_len - max(len(p.token_ids) for p in prompts)
         if sampling.min_tokens > room:
@@ -122,7 +144,14 @@ class GenerationEndpoint(Generic[Asked]):
             )
 
 
-def _order(wire: Generated, request_id: str, prompts: Sequence[Prompt], sampling: SamplingParams) -> Order:
+def _order(
+    wire: Generated,
+    request_id: str,
+    prompts: Sequence[Prompt],
+    sampling: SamplingParams,
+    parser: Callable[[], AnswerParser],
+    grammar: Grammar | None,
+) -> Order:
     return Order(
         request_id,
         prompts,
@@ -134,6 +163,8 @@ def _order(wire: Generated, request_id: str, prompts: Sequence[Prompt], sampling
         cache_salt=wire.cache_salt or "",
         priority=wire.priority or 0,
         num_best=wire.n or 1,
+        parser=parser,
+        grammar=grammar,
     )
 
 

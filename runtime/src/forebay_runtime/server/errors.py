@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from forebay_runtime.grammar import GrammarFailure
 from forebay_runtime.request import RequestError
 from forebay_runtime.server.messages import errors as messages_errors
 
@@ -77,4 +78,6 @@ def generation_failed(reason: str) -> RequestError:
         return RequestError(f"No whole answer: {TIMED_OUT}.", status=504, code="deadline_exceeded")
     if reason == SHUT_DOWN:
         return RequestError(f"The server failed at this request: {SHUT_DOWN}.", status=503, code="draining")
+    if reason.startswith(GrammarFailure.__name__):
+        return RequestError(f"The grammar can't be kept to the end: {reason}.", code="invalid_grammar")
     return internal_error()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from forebay_runtime.grammar import Grammar
 from forebay_runtime.request import FinishReason, Request, RequestOutput, SamplingParams
 from forebay_runtime.server.choice import Choice
 from forebay_runtime.server.loop import EngineLoop
@@ -35,6 +36,7 @@ class Order:
     priority: int = 0
     num_best: int | None = None  # None: all
     parser: Callable[[], AnswerParser] = PlainParser  # a new one for each output
+    grammar: Grammar | None = None
 
 
 class Generation:
@@ -134,6 +136,7 @@ class Generation:
             order.cache_salt,
             order.priority,
             self._arrival,
+            None if order.grammar is None else order.grammar.start(),
         )
 
     def _take(self, output: RequestOutput) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from forebay_runtime.request import RequestError
 from forebay_runtime.server import unsupported
 from forebay_runtime.server.chunks import Chunks
-from forebay_runtime.server.dialects import Head, Reply
+from forebay_runtime.server.constraints import constraint_of
+from forebay_runtime.server.dialects import Head, Plan, Reply
 from forebay_runtime.server.generation import Generation
 from forebay_runtime.server.prompts import Prompt, PromptReader
 from forebay_runtime.server.protocol import ChatCompletionRequest, CompletionRequest
 from forebay_runtime.server.replies import ChatShape, CompletionShape
-from forebay_runtime.server.wire import parse
+from forebay_runtime.server.wire import parse, renamed, renamed_param
 from forebay_runtime.text.tokenizer import Tokenizer
 
 
@@ -37,6 +40,9 @@ class ChatDialect:
     def prompts(self, asked: ChatCompletionRequest) -> list[Prompt]:
         return [self._reader.chat(asked)]
 
+    def plan(self, asked: ChatCompletionRequest, prompts: Sequence[Prompt]) -> Plan:
+        return Plan(constraint_of(asked))
+
     def reply(
         self, asked: ChatCompletionRequest, prompts: Sequence[Prompt], generation: Generation, head: Head
     ) -> Reply:
@@ -44,6 +50,19 @@ class ChatDialect:
 
     def shape(self, asked: ChatCompletionRequest) -> ChatShape:
         return ChatShape(self._tokenizer)
+
+
+def plan_in_words_of(
+    names: dict[str, str], chat: ChatDialect, asked: ChatCompletionRequest, prompts: Sequence[Prompt]
+) -> Plan:
+    """A chat's plan, where `names` lead from the chat's fields to those of the dialect that asked for the chat."""
+    try:
+        plan = chat.plan(asked, prompts)
+    except RequestError as e:
+        raise renamed(e, names) from None
+    if plan.constraint is None:
+        return plan
+    return replace(plan, constraint=replace(plan.constraint, param=renamed_param(plan.constraint.param, names)))
 
 
 class CompletionDialect:
@@ -66,6 +85,9 @@ class CompletionDialect:
 
     def prompts(self, asked: CompletionRequest) -> list[Prompt]:
         return self._reader.completion_prompts(asked.prompt)
+
+    def plan(self, asked: CompletionRequest, prompts: Sequence[Prompt]) -> Plan:
+        return Plan(constraint_of(asked))
 
     def reply(self, asked: CompletionRequest, prompts: Sequence[Prompt], generation: Generation, head: Head) -> Reply:
         return Chunks(asked, generation, CompletionShape(self._tokenizer, prompts, echo=bool(asked.echo)), head)

@@ -126,7 +126,23 @@ class Sampling(Wire):
     priority: int | None = Field(None, ge=-_INT64, lt=_INT64)  # lower ones go first
 
 
-class _Generation(Sampling):
+class Constrained(Wire):
+    """What says how the answer must look; constraints.py reads these. All but the first are others' words for it."""
+
+    response_format: Any = None
+    structured_outputs: Any = None  # vLLM's, and before that its guided_*
+    guided_json: Any = None
+    guided_regex: Any = None
+    guided_choice: Any = None
+    guided_grammar: Any = None
+    json_schema: Any = None  # llama.cpp's and SGLang's
+    grammar: Any = None
+    regex: Any = None
+    ebnf: Any = None
+    choice: Any = None
+
+
+class _Generation(Sampling, Constrained):
     """What chats and completions have in common."""
 
     model: str

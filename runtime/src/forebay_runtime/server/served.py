@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from forebay_runtime.config import SchedulerConfig
 from forebay_runtime.engine import Engine
 from forebay_runtime.text.chat import ChatTemplate
+from forebay_runtime.text.grammar import GrammarCompiler
 from forebay_runtime.text.tokenizer import Tokenizer
 
 
@@ -20,3 +21,4 @@ class Served:
     scheduler: SchedulerConfig
     vocab_size: int
     version: str
+    grammars: GrammarCompiler

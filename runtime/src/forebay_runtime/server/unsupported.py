@@ -19,15 +19,6 @@ def _one_of(*values: object) -> Neutral:
 
 _NOTHING: Neutral = lambda value: value is None or value is False or value in ([], {}, "")  # noqa: E731
 _BOTH: dict[str, Neutral] = {
-    "structured_outputs": _NOTHING,
-    "guided_json": _NOTHING,
-    "guided_regex": _NOTHING,
-    "guided_choice": _NOTHING,
-    "guided_grammar": _NOTHING,
-    "grammar": _NOTHING,
-    "regex": _NOTHING,
-    "ebnf": _NOTHING,
-    "json_schema": _NOTHING,
     "structural_tag": _NOTHING,
     "prompt_logprobs": _NOTHING,
     "use_beam_search": _NOTHING,
@@ -46,8 +37,8 @@ CHAT: dict[str, Neutral] = _BOTH | {
     "web_search_options": _NOTHING,
     "echo": _NOTHING,
 }
-COMPLETIONS: dict[str, Neutral] = _BOTH | {"suffix": _NOTHING, "response_format": _one_of({"type": "text"})}
-NAMES = frozenset((*CHAT, *COMPLETIONS, "tools", "tool_choice", "response_format"))
+COMPLETIONS: dict[str, Neutral] = _BOTH | {"suffix": _NOTHING}
+NAMES = frozenset((*CHAT, *COMPLETIONS, "tools", "tool_choice"))
 PATHS = frozenset(
     f"/v1/{name}"
     for name in (
@@ -67,17 +58,12 @@ def refuse_unsupported(body: Mapping[str, Any], features: Mapping[str, Neutral])
 
 
 def refuse_constraints(body: Mapping[str, Any]) -> None:
-    """Of a chat: tools that may be called, and formats that must be kept."""
+    """Of a chat: tools that may be called."""
     tools, choice = body.get("tools"), body.get("tool_choice")
     if tools and choice != "none":
         raise _unsupported("tools", 'tools are not supported by this server, except with tool_choice "none".')
     if choice not in (None, "none", "auto"):
         raise _unsupported("tool_choice", "tool_choice is not supported by this server, except none.")
-    form = body.get("response_format")
-    if form is None or (isinstance(form, dict) and form.get("type") == "text"):
-        return
-    kind = form.get("type") if isinstance(form, dict) else form
-    raise _unsupported("response_format", f"response_format {str(kind)[:64]!r} is not supported by this server.")
 
 
 def _unsupported(param: str, message: str) -> RequestError:

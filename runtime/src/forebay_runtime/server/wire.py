@@ -39,12 +39,17 @@ def at_fault(param: str, message: str) -> PydanticCustomError:
 def renamed(error: RequestError, names: dict[str, str]) -> RequestError:
     """The same error in the words of another dialect: `names` from the fields it blames to those that were sent."""
     param = error.param or ""
-    old = next((name for name in names if param == name or param.startswith((f"{name}.", f"{name}["))), None)
-    if old is None:
+    new = renamed_param(param, names)
+    if new == param:
         return error
-    new = names[old] + param.removeprefix(old)
     message = error.message.replace(param, new)
     return RequestError(message, status=error.status, code=error.code, param=new, retry_after=error.retry_after)
+
+
+def renamed_param(param: str, names: dict[str, str]) -> str:
+    """The first of `names` that it is, or lies below, in its new form."""
+    old = next((name for name in names if param == name or param.startswith((f"{name}.", f"{name}["))), None)
+    return param if old is None else names[old] + param.removeprefix(old)
 
 
 def _request_error(error: ErrorDetails, body: object) -> RequestError:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from forebay_runtime.request import RequestError
-from forebay_runtime.server.dialects import Head
+from forebay_runtime.server.dialects import Head, Plan
 from forebay_runtime.server.generation import Generation
 from forebay_runtime.server.messages.reply import MessageReply
 from forebay_runtime.server.messages.translation import NAMES, chat_body
 from forebay_runtime.server.messages.wire import UNSUPPORTED, CountTokensRequest, MessagesRequest
-from forebay_runtime.server.openai_dialects import ChatDialect
+from forebay_runtime.server.openai_dialects import ChatDialect, plan_in_words_of
 from forebay_runtime.server.prompts import Prompt, PromptReader
 from forebay_runtime.server.protocol import ChatCompletionRequest
 from forebay_runtime.server.wire import parse, renamed
@@ -42,6 +42,9 @@ class MessagesDialect:
 
     def prompts(self, asked: AskedMessage) -> list[Prompt]:
         return self._chat.prompts(asked.chat)
+
+    def plan(self, asked: AskedMessage, prompts: Sequence[Prompt]) -> Plan:
+        return plan_in_words_of(NAMES, self._chat, asked.chat, prompts)
 
     def reply(self, asked: AskedMessage, prompts: Sequence[Prompt], generation: Generation, head: Head) -> MessageReply:
         return MessageReply(generation, head, asked.wire.max_tokens)

@@ -25,6 +25,7 @@ Json = dict[str, Any]
 # What the chat's errors blame, in this dialect's words.
 NAMES = {
     "stop": "stop_sequences",
+    "response_format.json_schema": "output_config.format",
     "response_format": "output_config.format",
     "reasoning_effort": "output_config.effort",
 }

@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from forebay_runtime.request import RequestError
-from forebay_runtime.server.dialects import Head
+from forebay_runtime.server.dialects import Head, Plan
 from forebay_runtime.server.generation import Generation
-from forebay_runtime.server.openai_dialects import ChatDialect
+from forebay_runtime.server.openai_dialects import ChatDialect, plan_in_words_of
 from forebay_runtime.server.prompts import Prompt
 from forebay_runtime.server.protocol import ChatCompletionRequest
 from forebay_runtime.server.responses.items import NAMES, chat_body
@@ -72,6 +72,9 @@ class ResponsesDialect:
             return self._chat.prompts(asked.chat)
         except RequestError as e:
             raise renamed(e, NAMES) from None
+
+    def plan(self, asked: AskedResponse, prompts: Sequence[Prompt]) -> Plan:
+        return plan_in_words_of(NAMES, self._chat, asked.chat, prompts)
 
     def reply(
         self, asked: AskedResponse, prompts: Sequence[Prompt], generation: Generation, head: Head

@@ -25,6 +25,7 @@ Json = dict[str, Any]
 NAMES = {
     "messages": "input",
     "max_completion_tokens": "max_output_tokens",
+    "response_format.json_schema": "text.format",
     "response_format": "text.format",
     "reasoning_effort": "reasoning.effort",
 }
