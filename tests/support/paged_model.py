@@ -41,7 +41,7 @@ class PagedModel:
             self._slots[self._slot(sequence, position)] = state
             states.append(state)
         if not samples:
-            return SampledTokens()
+            return SampledTokens(pooled=_pooled(states[len(states) - scheduled.num_pooled :]))
         sampled: list[int] = []
         for state, draft in zip(states[scheduled.num_new_tokens - 1 :], [*drafts, None], strict=True):
             sampled.append(self._sample(state, sequence, sequence.num_output_tokens + len(sampled)))
@@ -60,3 +60,9 @@ class PagedModel:
         barred = sampling.stop_token_ids | sequence.request.eos_token_ids if position < sampling.min_tokens else ()
         allowed = [token for token in range(self._vocab_size) if token not in barred]
         return allowed[hash((state, noise)) % len(allowed)]
+
+
+def _pooled(states: list[int]) -> tuple[float, ...]:
+    """Of each slot a vector of small whole numbers, so that sums are exact in any order."""
+    vectors = [(float(state % 97), float(state % 89), 1.0) for state in states]
+    return tuple(map(sum, zip(*vectors, strict=True)))

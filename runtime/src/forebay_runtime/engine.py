@@ -166,6 +166,7 @@ class Engine:
             output.finish_reason,
             sequence.num_cached_tokens,
             queue_seconds=sequence.queue_seconds or 0.0,
+            embedding=output.embedding,
         )
 
     def _fail(self, sequence: Sequence, error: str) -> RequestOutput:

@@ -35,6 +35,13 @@ class FinishReason(enum.Enum):
     ERROR = "error"
 
 
+class Pooling(enum.Enum):
+    """How the hidden states of a prompt's tokens become one vector."""
+
+    MEAN = "mean"
+    LAST = "last"
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
     """How tokens are drawn. `seed` is always concrete here: the server draws one where the client named none.
@@ -72,6 +79,7 @@ class Request:
     priority: int = 0  # lower ones go first
     arrival: float = 0.0  # seconds, monotonic; only for ageing and metrics
     grammar: GrammarState | None = None  # of this output alone; execution moves it along with the output
+    pooling: Pooling | None = None  # not None: the prompt's vector is wanted, and no token
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +105,4 @@ class RequestOutput:
     num_cached_tokens: int = 0
     error: str = field(default="")
     queue_seconds: float = 0.0  # from the request's arrival to its first step
+    embedding: tuple[float, ...] = ()  # the last output of a request with pooling has it, and no tokens

@@ -9,7 +9,7 @@ from typing import Any
 from forebay_runtime.config import SchedulerConfig
 from forebay_runtime.drafting import Drafter
 from forebay_runtime.engine import Engine, Runner
-from forebay_runtime.request import FinishReason, Request, RequestOutput, SamplingParams
+from forebay_runtime.request import FinishReason, Pooling, Request, RequestOutput, SamplingParams
 from forebay_runtime.scheduling.scheduler import Scheduler
 from tests.support.paged_model import PagedModel
 
@@ -41,9 +41,11 @@ def engine(
     return Engine(Scheduler(bounds), runner, drafter, clock)
 
 
-def request(name: str, prompt: list[int], arrival: float = 0.0, **sampling: Any) -> Request:
+def request(
+    name: str, prompt: list[int], arrival: float = 0.0, pooling: Pooling | None = None, **sampling: Any
+) -> Request:
     params = SamplingParams(**{"temperature": 0.0, "max_tokens": 24, **sampling})
-    return Request(name, tuple(prompt), params, eos_token_ids=frozenset({EOS}), arrival=arrival)
+    return Request(name, tuple(prompt), params, frozenset({EOS}), arrival=arrival, pooling=pooling)
 
 
 def run(made: Engine, *requests: Request) -> dict[str, RequestOutput]:
@@ -69,4 +71,5 @@ def _joined(outputs: list[RequestOutput]) -> RequestOutput:
         last.finish_reason,
         last.num_cached_tokens,
         last.error,
+        embedding=last.embedding,
     )

@@ -1,4 +1,4 @@
-"""However a request is scheduled, its text is the same: at temperature 0 and with a seed."""
+"""However a request is scheduled, its text is the same, at temperature 0 and with a seed; and so is its vector."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from forebay_runtime.drafting import NgramDrafter, StepTimes
 from forebay_runtime.engine import Engine
-from forebay_runtime.request import FinishReason, Request
+from forebay_runtime.request import FinishReason, Pooling, Request
 
 from .build import config, engine, request, run
 
-Answer = tuple[tuple[int, ...], FinishReason | None]
+Answer = tuple[tuple[int, ...], FinishReason | None, tuple[float, ...]]
 
 
 @pytest.fixture(params=[0.0, 1.0], ids=["greedy", "seeded"])
@@ -25,13 +25,16 @@ def requests(request: pytest.FixtureRequest) -> list[Request]:
 
 
 def make(name: str, prompt: list[int], temperature: float, seed: int) -> Request:
-    return request(name, prompt, temperature=temperature, seed=seed, ignore_eos=seed % 3 == 0, logprobs=0)
+    pooling = {5: Pooling.MEAN, 7: Pooling.LAST}.get(seed % 8)
+    return request(
+        name, prompt, temperature=temperature, seed=seed, ignore_eos=seed % 3 == 0, logprobs=0, pooling=pooling
+    )
 
 
 def answers(made: Engine, requests: list[Request]) -> dict[str, Answer]:
     got = run(made, *requests)
     assert all(len(o.logprobs) == len(o.token_ids) for o in got.values())
-    return {name: (o.token_ids, o.finish_reason) for name, o in got.items()}
+    return {name: (o.token_ids, o.finish_reason, o.embedding) for name, o in got.items()}
 
 
 @pytest.fixture
@@ -40,8 +43,23 @@ def alone(requests: list[Request]) -> dict[str, Answer]:
     got: dict[str, Answer] = {}
     for wanted in requests:
         got |= answers(engine(config(prefix_caching=False)), [wanted])
-    assert {reason for _, reason in got.values()} == {FinishReason.STOP, FinishReason.LENGTH}
+    assert {reason for _, reason, _ in got.values()} == {FinishReason.STOP, FinishReason.LENGTH}
     return got
+
+
+def test_a_vector_comes_without_tokens(requests: list[Request], alone: dict[str, Answer]) -> None:
+    for wanted in requests:
+        token_ids, _, embedding = alone[wanted.request_id]
+        assert (embedding == ()) == (wanted.pooling is None) == (token_ids != ())
+
+
+def test_a_mean_is_over_all_tokens_and_the_last_one_s_is_its_own() -> None:
+    prompt = [0, 1, 2, 3, 0, 1, 2]
+    vectors = [
+        run(engine(), request("x", prompt[:n], pooling=Pooling.LAST))["x"].embedding for n in range(1, len(prompt) + 1)
+    ]
+    mean = run(engine(), request("x", prompt, pooling=Pooling.MEAN))["x"].embedding
+    assert mean == pytest.approx([sum(column) / len(prompt) for column in zip(*vectors, strict=True)])
 
 
 def test_batched_is_alone(requests: list[Request], alone: dict[str, Answer]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from forebay_runtime.config import SchedulerConfig
 from forebay_runtime.drafting import NgramDrafter, StepTimes
-from forebay_runtime.request import Request, RequestError, SamplingParams
+from forebay_runtime.request import Pooling, Request, RequestError, SamplingParams
 
 from .build import EOS, config, engine, run
 
@@ -21,6 +21,7 @@ class Add:
     salt: str
     temperature: float
     priority: int = 0
+    pooling: Pooling | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ operations = st.lists(
             st.sampled_from(["", "s"]),
             st.sampled_from([0.0, 1.0]),
             st.integers(-1, 1),
+            st.sampled_from([None, None, Pooling.MEAN, Pooling.LAST]),
         ),
         st.builds(Abort, st.integers(0, 30)),
         st.builds(Steps, st.integers(1, 6)),
@@ -71,6 +73,7 @@ def test_any_order_of_add_abort_and_step(
     made = engine(bounds, drafter)
     admitted: dict[str, Request] = {}
     texts: dict[str, list[int]] = {}
+    vectors: dict[str, tuple[float, ...]] = {}
     aborted: set[str] = set()
     ended: set[str] = set()
 
@@ -80,13 +83,14 @@ def test_any_order_of_add_abort_and_step(
             texts[output.request_id] += output.token_ids
             if output.finish_reason is not None:
                 ended.add(output.request_id)
+                vectors[output.request_id] = output.embedding
         made.check_integrity()
 
     for number, operation in enumerate(operations):
         match operation:
-            case Add(prompt, max_tokens, salt, temperature, priority):
+            case Add(prompt, max_tokens, salt, temperature, priority, pooling):
                 params = SamplingParams(temperature=temperature, max_tokens=max_tokens, seed=number)
-                wanted = Request(str(number), prompt, params, frozenset({EOS}), salt, priority)
+                wanted = Request(str(number), prompt, params, frozenset({EOS}), salt, priority, pooling=pooling)
                 try:
                     made.add(wanted)
                 except RequestError:
@@ -107,9 +111,11 @@ def test_any_order_of_add_abort_and_step(
         assert most > 0, "the engine goes round without an end"
     assert made.stats().kv_cache_usage == 0
     for name, wanted in admitted.items():
-        alone = run(engine(config(prefix_caching=False)), wanted)[name].token_ids
+        lone = run(engine(config(prefix_caching=False)), wanted)[name]
+        alone = lone.token_ids
         limit = bounds.num_blocks * bounds.block_size - len(wanted.prompt_token_ids)
         got = tuple(texts[name])
         assert got == alone[: len(got)]
         if name not in aborted:
             assert got == alone[:limit]
+            assert vectors[name] == lone.embedding

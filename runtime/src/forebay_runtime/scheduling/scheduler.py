@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Tokens
 
 from forebay_runtime.config import SchedulerConfig
-from forebay_runtime.request import FinishReason, Request
+from forebay_runtime.request import FinishReason, Pooling, Request
 from forebay_runtime.scheduling.admission import check_fits, check_room
 from forebay_runtime.scheduling.block_pool import BlockPool
 from forebay_runtime.scheduling.counters import SchedulerCounters
@@ -98,7 +98,11 @@ class Scheduler:
 
     def decoding(self) -> list[Sequence]:
         """The sequences that may be given drafts in the next step."""
-        return [s for s in self._running.values() if len(s.token_ids) - s.num_computed_tokens == 1]
+        return [
+            s
+            for s in self._running.values()
+            if len(s.token_ids) - s.num_computed_tokens == 1 and s.request.pooling is None
+        ]
 
     def schedule(self, drafts: Mapping[str, Tokens[int]] = NO_DRAFTS) -> Step:
         """The next step; empty only if there is no work. `drafts`, by request id, are cut to what there is room for."""
@@ -175,6 +179,7 @@ class Scheduler:
         self._pool.release(sequence.block_table)
         sequence.block_table.clear()
         sequence.num_computed_tokens = sequence.num_published_blocks = 0
+        sequence.pooled.clear()
         sequence.status = SequenceStatus.WAITING
         sequence.deadline = sequence.arrival_work
         del self._running[sequence.request_id]
@@ -228,7 +233,10 @@ class Scheduler:
         return True
 
     def _match(self, sequence: Sequence) -> list[int]:
-        return self._prefix_cache.match(sequence) if self._prefix_cache is not None else []
+        """A mean needs every token's hidden state, which no block holds."""
+        if self._prefix_cache is None or sequence.request.pooling is Pooling.MEAN:
+            return []
+        return self._prefix_cache.match(sequence)
 
     def _draft_room(self, sequence: Sequence, draft: Tokens[int], budget: int) -> tuple[int, ...]:
         """The part of the draft that budget, length limit and free blocks leave room for, with its blocks."""
@@ -243,9 +251,7 @@ class Scheduler:
     def _advance(self, scheduled: ScheduledSequence, sampled: SampledTokens) -> SequenceOutput | None:
         sequence, num_drafts = scheduled.sequence, len(scheduled.draft_token_ids)
         if not scheduled.samples:
-            sequence.num_computed_tokens += scheduled.num_new_tokens
-            self._publish(sequence)
-            return None
+            return self._compute(scheduled, sampled)
         num_accepted = len(sampled.token_ids) - 1
         self.counters.draft_tokens += num_drafts
         self.counters.accepted_tokens += num_accepted
@@ -259,6 +265,21 @@ class Scheduler:
         if reason is not None:
             self._finish(sequence)
         return SequenceOutput(sequence, sampled.token_ids[:count], sampled.logprobs[:count], reason)
+
+    def _compute(self, scheduled: ScheduledSequence, sampled: SampledTokens) -> SequenceOutput | None:
+        """Takes in tokens after which none is sampled. With its last one a prompt that is to be pooled has ended."""
+        sequence, ends = scheduled.sequence, scheduled.completes
+        sequence.num_computed_tokens += scheduled.num_new_tokens
+        self._publish(sequence)
+        if sampled.pooled:
+            before = sequence.pooled or [0.0] * len(sampled.pooled)
+            sequence.pooled = [a + b for a, b in zip(before, sampled.pooled, strict=True)]
+        if not ends:
+            return None
+        count = sequence.num_tokens if sequence.request.pooling is Pooling.MEAN else 1
+        self._finish(sequence)
+        embedding = tuple(x / count for x in sequence.pooled)
+        return SequenceOutput(sequence, (), finish_reason=FinishReason.STOP, embedding=embedding)
 
     def _publish(self, sequence: Sequence) -> None:
         unpublished = sequence.num_computed_tokens - sequence.num_published_blocks * self._block_size

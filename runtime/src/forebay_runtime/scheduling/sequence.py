@@ -37,6 +37,7 @@ class Sequence:
     num_published_blocks: int = 0
     num_admissions: int = 0
     queue_seconds: float | None = None  # None until the first step
+    pooled: list[float] = field(default_factory=list)  # sum over the computed tokens' hidden states, where wanted
 
     @property
     def request_id(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from forebay_runtime.request import FinishReason, TokenLogprobs
+from forebay_runtime.request import FinishReason, Pooling, TokenLogprobs
 from forebay_runtime.scheduling.sequence import Sequence
 
 
@@ -13,8 +13,8 @@ class ScheduledSequence:
     """Run `num_new_tokens` of `sequence` from its num_computed_tokens on, then `draft_token_ids` after its last token.
 
     `num_new_tokens` counts known tokens only. Logits are wanted (a token is sampled) exactly if
-    num_computed_tokens + num_new_tokens == num_tokens; drafts are given only then. The block table already covers
-    every token of the step, the drafts' too.
+    num_computed_tokens + num_new_tokens == num_tokens and the request asks for tokens; drafts are given only then. The
+    block table already covers every token of the step, the drafts' too.
     """
 
     sequence: Sequence
@@ -23,8 +23,24 @@ class ScheduledSequence:
 
     @property
     def samples(self) -> bool:
+        return self.sequence.request.pooling is None and self.completes
+
+    @property
+    def completes(self) -> bool:
+        """After this step every known token has been computed."""
         s = self.sequence
         return s.num_computed_tokens + self.num_new_tokens == s.num_tokens
+
+    @property
+    def num_pooled(self) -> int:
+        """Of how many tokens, the last ones of the step, the hidden states are summed up."""
+        match self.sequence.request.pooling:
+            case None:
+                return 0
+            case Pooling.MEAN:
+                return self.num_new_tokens
+            case Pooling.LAST:
+                return int(self.completes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +58,7 @@ class SampledTokens:
 
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[TokenLogprobs, ...] = ()  # one per token where asked for, else empty
+    pooled: tuple[float, ...] = ()  # the sum of `num_pooled` hidden states, as the LM head would get them
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,8 @@ def check_result(step: Step, result: StepResult) -> None:
         count, most = len(sampled.token_ids), 1 + len(scheduled.draft_token_ids)
         if not 1 <= count <= most if scheduled.samples else count:
             raise ValueError(f"{count} tokens sampled of {scheduled.sequence.request_id}, at most {most} may be")
+        if bool(sampled.pooled) != bool(scheduled.num_pooled):
+            raise ValueError(f"{len(sampled.pooled)} numbers pooled of {scheduled.sequence.request_id}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +88,7 @@ class SequenceOutput:
     token_ids: tuple[int, ...]
     logprobs: tuple[TokenLogprobs, ...] = ()
     finish_reason: FinishReason | None = None
+    embedding: tuple[float, ...] = ()
 
 
 class DeviceError(RuntimeError):
