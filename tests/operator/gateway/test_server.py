@@ -75,7 +75,7 @@ async def test_probes_metrics_and_version_need_no_key_and_everything_else_does()
             assert_error(await front.client.request(method, path), 401, "invalid_api_key")
         front.client.headers["Authorization"] = "Bearer sk-right"
         assert (await front.client.get("/v1/models")).status_code == 200
-        assert_error(await front.client.post("/v1/embeddings"), 404, "not_found")
+        assert_error(await front.client.post("/v1/rerank"), 404, "not_found")
 
 
 async def test_the_gateways_key_does_not_go_on_to_the_endpoint() -> None:
@@ -84,6 +84,20 @@ async def test_the_gateways_key_does_not_go_on_to_the_endpoint() -> None:
         front.client.headers["Authorization"] = "Bearer sk-right"
         assert (await front.chat()).status_code == 200
     assert b"authorization" not in dict(up.requests[0][0]["headers"])
+
+
+async def test_anthropics_clients_send_their_key_and_are_refused_in_their_own_way() -> None:
+    up = answering(200, {"ok": True})
+    async with on_loopback(up) as at, gateway(routing_to(llama=[at]), keys="sk-right") as front:
+        asked = {"model": "llama", "messages": [], "max_tokens": 1}
+        right = await front.client.post("/v1/messages", json=asked, headers={"x-api-key": "sk-right"})
+        wrong = await front.client.post("/v1/messages", json=asked, headers={"x-api-key": "sk-wrong"})
+        unknown = await front.client.post("/v1/messages", json={"model": "x"}, headers={"x-api-key": "sk-right"})
+    assert right.status_code == 200
+    assert b"x-api-key" not in dict(up.requests[0][0]["headers"])
+    assert (wrong.status_code, wrong.json()["type"]) == (401, "error")
+    assert wrong.json()["error"]["type"] == "authentication_error"
+    assert (unknown.status_code, unknown.json()["error"]["type"]) == (404, "not_found_error")
 
 
 async def test_without_keys_of_its_own_the_gateway_passes_the_clients_on() -> None:

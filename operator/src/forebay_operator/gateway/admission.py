@@ -26,12 +26,16 @@ class ApiKeys:
     def __len__(self) -> int:
         return len(self._digests)
 
-    def check(self, authorization: str) -> None:
-        """Raises a 401 unless the header carries one of the keys. It never repeats what was sent."""
-        scheme, _, key = authorization.partition(" ")
+    def check(self, authorization: str, x_api_key: str = "") -> None:
+        """Raises a 401 unless a header carries one of the keys: a bearer goes before Anthropic's `x-api-key`.
+
+        It never repeats what was sent.
+        """
+        scheme, _, bearer = authorization.partition(" ")
+        key = bearer if scheme.lower() == "bearer" else x_api_key
         digest = hashlib.sha256(key.strip().encode("utf-8", "surrogateescape")).digest()
         matches = [hmac.compare_digest(digest, known) for known in self._digests]
-        if scheme.lower() != "bearer" or not any(matches):
+        if not any(matches):
             message = "A valid API key is needed: Authorization: Bearer KEY."
             raise Refusal(401, message, code="invalid_api_key")
 

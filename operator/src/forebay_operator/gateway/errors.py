@@ -1,8 +1,16 @@
-"""Refusals in OpenAI's shape."""
+"""Refusals in OpenAI's shape, and on Anthropic's path in theirs."""
 
 from __future__ import annotations
 
 from starlette.responses import JSONResponse, Response
+
+_ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
 
 
 class Refusal(Exception):
@@ -34,7 +42,12 @@ class Refusal(Exception):
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
-    def response(self) -> Response:
+    def response(self, path: str = "") -> Response:
+        """`path`: that of the request, which tells the client's language."""
+        if path.startswith("/v1/messages"):
+            kind = _ANTHROPIC_TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "api_error")
+            told = {"type": "error", "error": {"type": kind, "message": self.message}, "request_id": None}
+            return JSONResponse(told, self.status, self.headers)
         return JSONResponse(self.body, self.status, self.headers)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import aiohttp
 from starlette.types import Send
@@ -43,6 +43,8 @@ class Inbound:
     body: bytes
     model: str
     key: bytes
+    kept: bool = False  # it asks for a response that one endpoint keeps, and others don't know
+    method: str = "POST"
 
 
 class BrokenOffError(Exception):
@@ -86,7 +88,7 @@ class Proxy:
         forward_keys: bool,
     ) -> None:
         self._session, self._telemetry, self._load, self._clock = session, telemetry, load, clock
-        self._dropped = NOT_FORWARDED if forward_keys else NOT_FORWARDED | {b"authorization"}
+        self._dropped = NOT_FORWARDED if forward_keys else NOT_FORWARDED | {b"authorization", b"x-api-key"}
 
     async def forward(self, inbound: Inbound, route: Callable[[], Route | None], send: Send) -> int:
         """Answers the request; the status that was sent. Raises a Refusal while nothing has been sent.
@@ -112,9 +114,31 @@ class Proxy:
                         break
                     continue
                 try:
-                    if reply.status not in ELSEWHERE or not others:
+                    elsewhere = reply.status in ELSEWHERE or (inbound.kept and reply.status == 404)
+                    if not elsewhere or not others:
                         return await self._pass_on(inbound, endpoint, reply, body, send, began)
-                    self._failed(inbound, endpoint, str(reply.status))
+                    if reply.status != 404:
+                        self._failed(inbound, endpoint, str(reply.status))
+                finally:
+                    reply.close()
+        raise fault
+
+    async def find(self, inbound: Inbound, routes: Sequence[Route], send: Send) -> None:
+        """Passes on what the first endpoint says that knows what is asked for; a 404 if none does."""
+        fault = errors.not_found(inbound.path)
+        for route in routes:
+            asked = dataclasses.replace(inbound, model=route.service.model)
+            for endpoint in route.endpoints:
+                try:
+                    reply, body = await self._send(asked, endpoint)
+                except (aiohttp.ClientError, OSError, TimeoutError) as e:
+                    self._failed(asked, endpoint, type(e).__name__)
+                    fault = errors.unreachable(asked.model)
+                    continue
+                try:
+                    if reply.status != 404:
+                        await self._pass_on(asked, endpoint, reply, body, send, self._clock())
+                        return
                 finally:
                     reply.close()
         raise fault
@@ -123,15 +147,18 @@ class Proxy:
         """Endpoints to try in turn, each with whether there are others after it. A single one is tried twice: what
         broke may have been a pooled connection that it had closed."""
         tried: list[Endpoint] = []
-        while len(tried) < ATTEMPTS:
+        while True:
             now = route()
             endpoints = now.endpoints if now else ()
+            attempts = max(ATTEMPTS, len(endpoints)) if inbound.kept else ATTEMPTS
+            if len(tried) >= attempts:
+                return
             fresh = [e for e in endpoints if e not in tried]
             if not endpoints or (not fresh and len(tried) > 1):
                 return
             endpoint = routing.pick(inbound.key, self._load.preferred(fresh or endpoints), self._load.in_flight)
             tried.append(endpoint)
-            yield endpoint, len(fresh) > 1 and len(tried) < ATTEMPTS
+            yield endpoint, len(fresh) > 1 and len(tried) < attempts
 
     def _failed(self, inbound: Inbound, endpoint: Endpoint, reason: str) -> None:
         self._telemetry.failed_attempts.labels(inbound.model, reason).inc()
@@ -147,10 +174,15 @@ class Proxy:
         query = f"?{inbound.query}" if inbound.query else ""
         dropped = self._dropped | _named(inbound.headers)
         headers = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in inbound.headers if n not in dropped]
-        reply = await self._session.post(
+        reply = await self._session.request(
+            inbound.method,
             URL(f"http://{endpoint.address}{inbound.path}{query}", encoded=True),
             headers=headers,
-            data=inbound.body if len(inbound.body) < LARGE_BYTES else io.BytesIO(inbound.body),
+            data=None
+            if inbound.method != "POST"
+            else inbound.body
+            if len(inbound.body) < LARGE_BYTES
+            else io.BytesIO(inbound.body),
             allow_redirects=False,
         )
         if reply.content_type == "text/event-stream":

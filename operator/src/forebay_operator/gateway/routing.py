@@ -46,8 +46,9 @@ def request_key(body: Mapping[str, Any]) -> bytes:
     Of a chat, the beginning up to its first user message: it stays the same while the conversation grows. Malformed
     bodies are the endpoint's to refuse, so nothing here is an error.
     """
-    messages = body.get("messages")
-    text = _opening(messages) if isinstance(messages, list) else _prompt(body.get("prompt"))
+    messages = body.get("messages", body.get("input"))
+    text = _opening(messages) if isinstance(messages, list) else _prompt(body.get("prompt", messages))
+    text = "".join(_text(body.get(name)) for name in ("instructions", "system")) + text
     return text[:KEY_CHARACTERS].encode("utf-8", "surrogatepass")
 
 

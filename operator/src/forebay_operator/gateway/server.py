@@ -25,7 +25,11 @@ from forebay_operator.gateway.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
-FORWARDED = ("/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize")
+FORWARDED = (
+    *("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/tokenize", "/detokenize"),
+    *("/v1/responses", "/v1/messages", "/v1/messages/count_tokens"),
+)
+KEPT = "/v1/responses/"  # what follows is the id of a response that some endpoint keeps
 OPEN = ("/health", "/ready", "/metrics", "/version")  # they need no key
 
 
@@ -77,14 +81,14 @@ class Gateway:
             if response is not None:
                 await response(scope, receive, send)
         except Refusal as refusal:
-            await refusal.response()(scope, receive, send)
+            await refusal.response(scope["path"])(scope, receive, send)
         except ClientGoneError:
             pass
         except Exception:
             log.exception("unexpected fault path=%s", scope["path"])
             ours = Refusal(500, "The gateway failed on this request.", code="internal_error")
             with contextlib.suppress(RuntimeError):  # an answer has begun: uvicorn cuts it off
-                await ours.response()(scope, receive, send)
+                await ours.response(scope["path"])(scope, receive, send)
         finally:
             self._active -= 1
             if not self._active:
@@ -95,12 +99,18 @@ class Gateway:
         method, path = scope["method"], scope["path"]
         keys = self._keys()
         if keys is not None and path not in OPEN:
-            keys.check(header(scope, b"authorization"))
+            keys.check(header(scope, b"authorization"), header(scope, b"x-api-key"))
         if path in FORWARDED:
             _allow(method, path, "POST, OPTIONS")
             if method == "OPTIONS":
                 return _options("POST, OPTIONS")
             await self._forward(scope, receive, send)
+            return None
+        if path.startswith(KEPT):
+            _allow(method, path, "GET, POST, DELETE, OPTIONS")
+            if method == "OPTIONS":
+                return _options("GET, POST, DELETE, OPTIONS")
+            await self._find(scope, receive, send)
             return None
         if path not in OPEN and path != "/v1/models" and not path.startswith("/v1/models/"):
             raise errors.not_found(path)
@@ -161,10 +171,34 @@ class Gateway:
             body=raw,
             model=model,
             key=request_key(body),
+            kept=bool(body.get("previous_response_id")),
         )
         del body
         with self._telemetry.in_flight.labels(model).track_inprogress():
             await self._exchange(inbound, receive, send)
+
+    async def _find(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Which endpoint keeps a response only the endpoints know: they are asked in turn."""
+        inbound = Inbound(
+            method=scope["method"],
+            path=scope["path"],
+            query=scope["query_string"].decode("latin-1"),
+            headers=scope["headers"],
+            body=b"",
+            model="",
+            key=b"",
+            kept=True,
+        )
+        found = asyncio.ensure_future(self._proxy.find(inbound, tuple(self._routes().values()), send))
+        gone = asyncio.ensure_future(_until_gone(receive))
+        try:
+            await asyncio.wait((found, gone), return_when=asyncio.FIRST_COMPLETED)
+            if found.done():
+                found.result()
+        finally:
+            for task in (found, gone):
+                task.cancel()
+            await asyncio.wait((found, gone))
 
     async def _exchange(self, inbound: Inbound, receive: Receive, send: Send) -> None:
         """Passes the request on for as long as its client stays; a client that goes ends the work at the endpoint."""

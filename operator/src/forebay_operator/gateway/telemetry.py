@@ -46,9 +46,13 @@ class Telemetry:
         return bytes(generate_latest(self.registry))
 
     def count_usage(self, model: str, usage: dict[str, Any] | None) -> None:
-        for counter, key in ((self.prompt, "prompt_tokens"), (self.generation, "completion_tokens")):
-            count = (usage or {}).get(key)
-            if isinstance(count, int) and count > 0:
+        """In the words of chats and completions, or of responses and messages."""
+        for counter, keys in (
+            (self.prompt, ("prompt_tokens", "input_tokens", "cache_read_input_tokens")),
+            (self.generation, ("completion_tokens", "output_tokens")),
+        ):
+            counts = [(usage or {}).get(key) for key in keys]
+            if count := sum(c for c in counts if isinstance(c, int) and c > 0):
                 counter.labels(model).inc(count)
 
 
@@ -71,5 +75,8 @@ def usage_in_stream(tail: bytes) -> dict[str, Any] | None:
 
 
 def _usage(body: Any) -> dict[str, Any] | None:
-    usage = body.get("usage") if isinstance(body, dict) else None
+    if not isinstance(body, dict):
+        return None
+    response = body.get("response")  # the last event of a streamed response holds all of it
+    usage = (response if isinstance(response, dict) else body).get("usage")
     return usage if isinstance(usage, dict) else None
