@@ -38,8 +38,8 @@ check: venv     ## everything that needs no cluster
 test: venv models  ## everything
 	$(PY) -m tests.gate test
 
-bench: venv models ## figures of docs/log.md
-	$(PY) -m bench
+bench: venv models ## beside llama.cpp and others, in one run: an hour or two; `$(PY) -m bench --help` for a part of it
+	$(PY) -m bench --output bench/results/cpu.json
 
 lock:           ## renews requirements/*.lock
 	for t in operator runtime; do uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet $$t/pyproject.toml -o requirements/$$t.lock; done
