@@ -14,7 +14,8 @@ down:           ## leaves nothing behind
 	python3 e2e/cluster/down.py
 
 venv: .venv/.ready
-.venv/.ready: requirements/dev.lock operator/pyproject.toml runtime/pyproject.toml
+KERNELS := runtime/build_kernels.py $(wildcard runtime/src/forebay_runtime/kernels/cpu/*.h runtime/src/forebay_runtime/kernels/cpu/*.cpp)
+.venv/.ready: requirements/dev.lock operator/pyproject.toml runtime/pyproject.toml $(KERNELS)
 	python3 -m pip --version >/dev/null && (command -v uv >/dev/null || python3 -m pip install --quiet --root-user-action=ignore uv)
 	[ -x $(PY) ] || uv venv --quiet --python 3.11 .venv
 	uv pip sync --quiet --compile-bytecode --require-hashes --python $(PY) requirements/dev.lock

@@ -42,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--quantization", default="none")
+    parser.add_argument("--quantization", default="auto")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
@@ -53,17 +53,25 @@ def main() -> None:
     clock = time.process_time if args.clock == "cpu" else time.perf_counter
     start = clock()
     loaded = load(
-        ModelOptions(args.model, args.dtype, args.device, args.quantization, max_model_len=2048, threads=args.threads)
+        ModelOptions(
+            args.model,
+            dtype=args.dtype,
+            device=args.device,
+            quantization=args.quantization,
+            max_model_len=2048,
+            threads=args.threads,
+        )
     )
-    print(f"load                {(clock() - start) * 1e3:9.1f} ms  {loaded.dtype} {args.quantization}")
+    print(f"load                {(clock() - start) * 1e3:9.1f} ms  {loaded.dtype} {loaded.quantization}")
     runner = Runner(loaded, num_blocks=32 * 64 + 1, block_size=BLOCK_SIZE)
-    for layer in runner.cache.layers:  # memory that was never written costs nothing to read
-        layer.keys.normal_(), layer.values.normal_()
 
     def run(sequences: list[Sequence], computed: int) -> object:
         for s in sequences:
             s.num_computed_tokens = computed
         return runner.execute(Step(tuple(ScheduledSequence(s, s.num_tokens - computed) for s in sequences)))
+
+    for i in range(32):  # memory that was never written costs nothing to read
+        run([sequence(1 + 64 * i, args.context, 1024, args.temperature)], 0)
 
     for num_tokens in (128, 512):
         one = sequence(1, num_tokens, 1024, args.temperature)

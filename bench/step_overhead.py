@@ -97,7 +97,7 @@ def serve_stand_in(model: str, port: int, batch: int, step_seconds: float) -> No
 
     from forebay_runtime.server.app import make_application
     from forebay_runtime.server.listening import bind
-    from forebay_runtime.server.served import Served
+    from forebay_runtime.server.served import Computing, Served
     from forebay_runtime.server.serving import serve
     from forebay_runtime.text.grammar import GrammarCompiler
     from forebay_runtime.text.loading import load_tokenizer
@@ -105,7 +105,9 @@ def serve_stand_in(model: str, port: int, batch: int, step_seconds: float) -> No
     tokenizer, scheduler = load_tokenizer(pathlib.Path(model)), scheduler_config(batch, 8192)
     engine = Engine(Scheduler(scheduler), Numbers(step_seconds))
     grammars = GrammarCompiler(tokenizer, tokenizer.vocab_size)
-    served = Served(engine, tokenizer, None, scheduler, tokenizer.vocab_size, "0", grammars)
+    served = Served(
+        engine, tokenizer, None, scheduler, tokenizer.vocab_size, "0", Computing("torch", "none", "float32"), grammars
+    )
     config = ServerConfig("127.0.0.1", port, ("numbers",))
     with bind(config.host, config.port) as listener:
         uvloop.run(serve(partial(make_application, served, config), config, listener))

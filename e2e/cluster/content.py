@@ -22,7 +22,9 @@ BASE_RECIPE = (
     "bookworm",
 )
 SPLIT = "\nFROM ${DEPENDENCIES}"
-"""Parts the stage of the dependencies from that of the code, in both Dockerfiles."""
+"""Parts the stages of what changes rarely from that of the code, in both Dockerfiles."""
+KERNELS = ("build_kernels.py", "src/forebay_runtime/kernels/cpu/")
+"""What of the runtime the native kernels are compiled from."""
 IGNORED = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
 
 
@@ -44,6 +46,7 @@ OPERATOR, RUNTIME = Package("operator"), Package("runtime")
 class Keys:
     base: str
     dependencies: str
+    kernels: str  # of the native kernels, compiled; of no use for a package without
     image: str
 
 
@@ -62,7 +65,9 @@ def keys(dockerfile: str, locks: Mapping[str, bytes], source: Mapping[str, bytes
         raise ValueError(f"no line {SPLIT.strip()!r} in the Dockerfile")
     base = digest(*BASE_RECIPE)
     below = digest(base, dependencies, *flat(locks))
-    return Keys(base, below, digest(below, code, *flat(source)))
+    compiled = {name: content for name, content in source.items() if name.startswith(KERNELS)}
+    kernels = digest(base, dependencies, *flat(compiled))
+    return Keys(base, below, kernels, digest(below, kernels, code, *flat(source)))
 
 
 def flat(files: Mapping[str, bytes]) -> list[str | bytes]:
@@ -74,7 +79,10 @@ def read_tree(folder: Path) -> dict[str, bytes]:
 
     def counts(path: Path) -> bool:
         parts = path.relative_to(folder).parts
-        return not any(part in IGNORED or part.endswith(".egg-info") for part in parts) and path.suffix != ".pyc"
+        return not any(part in IGNORED or part.endswith(".egg-info") for part in parts) and path.suffix not in (
+            ".pyc",
+            ".so",
+        )
 
     files = (path for path in folder.rglob("*") if path.is_file() and counts(path))
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}

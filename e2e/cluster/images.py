@@ -42,11 +42,15 @@ class Wanted:
     def names(self) -> tuple[str, ...]:
         packages = ((OPERATOR, self.operator), (RUNTIME, self.runtime))
         layered = [name for package, keys in packages for name in (dependencies(package, keys), image(package, keys))]
-        return (self.base, *layered, self.model)
+        return (self.base, kernels(self.runtime), *layered, self.model)
 
 
 def dependencies(package: Package, keys: Keys) -> str:
     return f"{LOCAL}/{package.name}-dependencies:{keys.dependencies}"
+
+
+def kernels(keys: Keys) -> str:
+    return f"{LOCAL}/kernels:{keys.kernels}"
 
 
 def image(package: Package, keys: Keys) -> str:
@@ -116,8 +120,14 @@ class Builder:
         name = dependencies(package, keys)
         self.build(source / f"Dockerfile.{package.name}", source, name, *options, seconds=2400)
 
+    def kernels(self, source: Path, keys: Keys, base: str) -> None:
+        options = ("--target", "kernels", "--build-arg", f"BASE={base}")
+        self.build(source / f"Dockerfile.{RUNTIME.name}", source, kernels(keys), *options, seconds=1800)
+
     def image(self, source: Path, package: Package, keys: Keys) -> None:
-        options = ("--build-arg", f"DEPENDENCIES={dependencies(package, keys)}")
+        options = ["--build-arg", f"DEPENDENCIES={dependencies(package, keys)}"]
+        if package == RUNTIME:
+            options += ["--build-arg", f"KERNELS={kernels(keys)}"]
         self.build(source / f"Dockerfile.{package.name}", source, image(package, keys), *options, seconds=600)
 
     def model(self, name: str) -> None:
@@ -151,6 +161,8 @@ def build(shell: Shell, state: State, need: Wanted, say: Callable[[str], None]) 
 
     if missing(need.base, "the base (Debian)"):
         builder.base(need.base)
+    if missing(kernels(need.runtime), "the native kernels"):
+        builder.kernels(need.source, need.runtime, need.base)
     for package, keys, what in ((OPERATOR, need.operator, ""), (RUNTIME, need.runtime, ", mostly torch: minutes")):
         if missing(dependencies(package, keys), f"the {package.name}'s dependencies{what}"):
             builder.dependencies(need.source, package, keys, need.base)

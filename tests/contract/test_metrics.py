@@ -22,6 +22,7 @@ IDLE = Load(
 def test_a_page_before_the_first_request_is_complete() -> None:
     found = scrape.parse(Metrics("llama", "0", lambda: IDLE).exposition().decode(), 5.0)
     assert (found.waiting, found.running, found.generated) == (3, 2, 0)
+    assert found.ttft is not None
     assert found.ttft[math.inf] == 0
 
 
@@ -31,4 +32,5 @@ def test_first_tokens_and_tokens_are_counted_where_the_adapter_looks() -> None:
     metrics.tokens(4)
     found = scrape.parse(metrics.exposition().decode(), 5.0)
     assert found.generated == 4
+    assert found.ttft is not None
     assert (found.ttft[0.15], found.ttft[0.25], found.ttft[math.inf]) == (0, 1, 1)

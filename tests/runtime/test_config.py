@@ -8,7 +8,9 @@ import pytest
 
 from forebay_runtime.config import MIB, Capacity, ConfigError, SchedulerOptions, resolve
 
-SMOLLM2 = Capacity(context=8192, kv_bytes_per_token=23040, memory=8192 * MIB, cpus=2.0, accelerator=False)
+SMOLLM2 = Capacity(
+    context=8192, kv_bytes_per_token=23040, block_multiple=1, memory=8192 * MIB, cpus=2.0, accelerator=False
+)
 
 
 def test_a_small_model_on_a_cpu_takes_its_whole_context_and_one_gib() -> None:

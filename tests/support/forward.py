@@ -6,15 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from forebay_runtime.execution.batch import make_batch
-from forebay_runtime.execution.kv_cache import KVCache
-from forebay_runtime.execution.runner import batch_layout
+from forebay_runtime.execution import Runner
 from forebay_runtime.models import LoadedModel
 from forebay_runtime.request import Request, SamplingParams
 from forebay_runtime.scheduling.sequence import Sequence as TokenSequence
 from forebay_runtime.scheduling.step import ScheduledSequence, Step
 
-BLOCK_SIZE = 8
+BLOCK_SIZE = 16
 
 
 def make_sequence(
@@ -41,8 +39,6 @@ def logits_of(loaded: LoadedModel, prompt: Sequence[int]) -> torch.Tensor:
     """(tokens, V): of every token of the prompt, given as the last token and drafts after it."""
     sequence = make_sequence(prompt[:1], num_blocks=-(-len(prompt) // BLOCK_SIZE))
     step = Step((ScheduledSequence(sequence, 1, tuple(prompt[1:])),))
-    num_blocks = len(sequence.block_table) + 1
-    cache = KVCache.allocate(loaded.config, num_blocks, BLOCK_SIZE, loaded.dtype, loaded.device)
-    batch = make_batch(step, batch_layout(loaded, num_blocks, BLOCK_SIZE))
+    runner = Runner(loaded, num_blocks=len(sequence.block_table) + 1, block_size=BLOCK_SIZE)
     with torch.inference_mode():
-        return loaded.model(batch.model_input, cache.layers).clone()
+        return runner.model.logits(step.sequences).clone()

@@ -37,7 +37,7 @@ _FAMILIES: dict[str, dict[str, Any]] = {
 FAMILIES = tuple(_FAMILIES)
 
 
-def write_checkpoint(directory: Path, family: str, seed: int = 0) -> Path:
+def write_checkpoint(directory: Path, family: str, seed: int = 0, context: int = 256) -> Path:
     """The embedding serves as the head too; its size makes the distributions peaked, but not to a point."""
     draw = torch.Generator().manual_seed(seed)
 
@@ -67,6 +67,8 @@ def write_checkpoint(directory: Path, family: str, seed: int = 0) -> Path:
         if family == "gemma3":
             weights |= {f"{layer}.self_attn.{name}.weight": norm(HEAD_DIM) for name in ("q_norm", "k_norm")}
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "config.json").write_text(json.dumps(_CONFIG | _FAMILIES[family]))
+    (directory / "config.json").write_text(
+        json.dumps(_CONFIG | _FAMILIES[family] | {"max_position_embeddings": context})
+    )
     save_file(weights, directory / "model.safetensors")
     return directory

@@ -19,7 +19,7 @@ from forebay_runtime.scheduling.sequence import Sequence
 from forebay_runtime.scheduling.step import SampledTokens, ScheduledSequence, Step, StepResult
 from forebay_runtime.server.app import Application, make_application
 from forebay_runtime.server.listening import bind
-from forebay_runtime.server.served import Served
+from forebay_runtime.server.served import Computing, Served
 from forebay_runtime.server.serving import serve
 from forebay_runtime.text.grammar import GrammarCompiler
 from tests.support.grammars import allowed_next
@@ -82,7 +82,16 @@ def served(scheduler: SchedulerConfig = SCHEDULER, *, step_seconds: float = 0.0)
     tokenizer = toy_tokenizer()
     runner = SpeakingModel(scheduler.num_blocks, scheduler.block_size, step_seconds=step_seconds)
     engine = Engine(Scheduler(scheduler), runner)
-    return Served(engine, tokenizer, toy_template(tokenizer), scheduler, tokenizer.vocab_size, "0.0.0", grammars())
+    return Served(
+        engine,
+        tokenizer,
+        toy_template(tokenizer),
+        scheduler,
+        tokenizer.vocab_size,
+        "0.0.0",
+        Computing("torch", "none", "float32"),
+        grammars(),
+    )
 
 
 @cache

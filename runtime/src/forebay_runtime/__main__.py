@@ -53,7 +53,9 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     add("--api-key", type=_api_key, default=os.environ.get("FOREBAY_API_KEY"), help="default: FOREBAY_API_KEY")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add("--dtype", choices=("auto", "bfloat16", "float16", "float32", "float64"), default="auto")
-    add("--quantization", choices=("none", "int8"), default="none", help="of the weights, on load")
+    add("--quantization", choices=("auto", "none", "int8", "int4"), default="auto",
+        help="of the weights, on load; auto: int8 by the native CPU kernels, else none")  # fmt: skip
+    add("--kernels", choices=("auto", "native", "torch"), default="auto", help="what computes on a CPU")
     add("--max-model-len", type=_positive, metavar="TOKENS", help="default: the model's own, as far as memory goes")
     add("--max-num-seqs", type=_positive, metavar="N", help="sequences in one batch")
     add("--max-num-batched-tokens", type=_positive, metavar="TOKENS", help="tokens of one step")
@@ -140,7 +142,15 @@ def _leave() -> NoReturn:
 
 
 def _model_options(args: argparse.Namespace) -> ModelOptions:
-    return ModelOptions(args.model, args.dtype, args.device, args.quantization, args.max_model_len, args.threads)
+    return ModelOptions(
+        path=args.model,
+        dtype=args.dtype,
+        device=args.device,
+        quantization=args.quantization,
+        kernels=args.kernels,
+        max_model_len=args.max_model_len,
+        threads=args.threads,
+    )
 
 
 def _scheduler_options(args: argparse.Namespace) -> SchedulerOptions:
@@ -186,13 +196,16 @@ def _info() -> int:
     import torch
 
     from forebay_runtime import machine
+    from forebay_runtime.kernels.native import instruction_sets, native_library
 
+    library = native_library()
     cuda = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     about = {
         "version": __version__,
         "torch": torch.__version__,
         "cpus": machine.cpus(),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "cpu_kernels": None if library is None else library.name,
+        "cpu_instruction_sets": instruction_sets(),
         "available_memory": machine.available_memory(),
         "cuda_devices": cuda,
     }

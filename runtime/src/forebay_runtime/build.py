@@ -16,7 +16,7 @@ from forebay_runtime.engine import Engine
 from forebay_runtime.failures import StartUpError
 from forebay_runtime.request import Request, SamplingParams
 from forebay_runtime.scheduling.scheduler import Scheduler
-from forebay_runtime.server.served import Served
+from forebay_runtime.server.served import Computing, Served
 from forebay_runtime.text.chat import ChatTemplate
 from forebay_runtime.text.errors import TokenizerError
 from forebay_runtime.text.grammar import GrammarCompiler
@@ -48,8 +48,9 @@ def build(model: ModelOptions, options: SchedulerOptions) -> Served:
     _warm_up(runner, config, text)
     engine = Engine(Scheduler(config), runner, drafter)
     text.tokenizer.eos_token_ids |= loaded.eos_token_ids
+    computing = _computing(loaded)
     grammars = GrammarCompiler(text.tokenizer, loaded.vocab_size)
-    return Served(engine, text.tokenizer, text.template, config, loaded.vocab_size, __version__, grammars)
+    return Served(engine, text.tokenizer, text.template, config, loaded.vocab_size, __version__, computing, grammars)
 
 
 def _read_text(path: Path) -> Text:
@@ -85,6 +86,20 @@ def _load_model(model: ModelOptions) -> LoadedModel:
         raise StartUpError(str(e)) from e
 
 
+def _computing(loaded: LoadedModel) -> Computing:
+    kernels = "torch" if loaded.library is None else loaded.library.name
+    computing = Computing(kernels, loaded.quantization, str(loaded.dtype).removeprefix("torch."))
+    log.info(
+        "%d million parameters in %d MB; weights: %s; KV cache: %s; kernels: %s",
+        loaded.num_parameters // 1_000_000,
+        loaded.weight_bytes // 1_000_000,
+        computing.dtype if computing.quantization == "none" else computing.quantization,
+        computing.dtype,
+        f"native, {kernels}" if loaded.library else "torch operations",
+    )
+    return computing
+
+
 def _runner(loaded: LoadedModel, config: SchedulerConfig) -> Runner:
     from forebay_runtime.execution.runner import Runner
 
@@ -105,6 +120,7 @@ def _capacity(loaded: LoadedModel) -> Capacity:
     return Capacity(
         context=loaded.max_model_len,
         kv_bytes_per_token=loaded.kv_bytes_per_token,
+        block_multiple=loaded.block_multiple,
         memory=_free_cuda_memory(loaded) if cuda else machine.available_memory(),
         cpus=machine.cpus(),
         accelerator=cuda,

@@ -16,7 +16,8 @@ class ModelOptions:
     path: str
     dtype: Literal["auto", "bfloat16", "float16", "float32", "float64"] = "auto"
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    quantization: Literal["none", "int8"] = "none"
+    quantization: Literal["auto", "none", "int8", "int4"] = "auto"  # auto: int8 by the native kernels, else none
+    kernels: Literal["auto", "native", "torch"] = "auto"  # auto: native on a CPU, where they were built
     max_model_len: int | None = None  # tokens; None: the model's own
     threads: int | None = None  # None: the CPU quota
 
@@ -74,6 +75,7 @@ class Capacity:
 
     context: int  # tokens, the model's own
     kv_bytes_per_token: int
+    block_multiple: int  # of tokens
     memory: int  # bytes still available once the weights are loaded: of the device that holds the KV cache
     cpus: float
     accelerator: bool  # the KV cache is in a GPU's memory, which nothing else shares
@@ -97,6 +99,11 @@ def resolve(options: SchedulerOptions, capacity: Capacity) -> SchedulerConfig:
         raise ConfigError(
             f"--max-model-len {asked} is more than the model's own context of {capacity.context} tokens; "
             f"ask for {capacity.context} at most"
+        )
+    if options.block_size % capacity.block_multiple:
+        raise ConfigError(
+            f"--block-size {options.block_size} is no multiple of {capacity.block_multiple}, in which the native "
+            "kernels keep the KV cache; choose one that is, or --kernels torch"
         )
     block_bytes = options.block_size * capacity.kv_bytes_per_token
     wanted = -(-(asked or capacity.context) // options.block_size)

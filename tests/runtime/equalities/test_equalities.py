@@ -6,7 +6,6 @@ The same equalities hold without arithmetic in tests/runtime/engine; here kernel
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -19,9 +18,8 @@ from forebay_runtime.execution import Runner
 from forebay_runtime.models import LoadedModel, load
 from forebay_runtime.request import FinishReason, Request, SamplingParams
 from forebay_runtime.scheduling.scheduler import Scheduler
+from tests.support.answers import Answer, answers
 from tests.support.tiny_checkpoint import FAMILIES, VOCAB, write_checkpoint
-
-Answer = tuple[list[int], list[float], FinishReason]
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -76,23 +74,6 @@ def engine(
     )
     drafter = NgramDrafter(num_drafts, StepTimes(row_cost=0.001)) if num_drafts else None
     return Engine(Scheduler(bounds), Runner(model, num_blocks=blocks, block_size=block_size), drafter)
-
-
-def answers(made: Engine, requests: list[Request]) -> dict[str, Answer]:
-    for wanted in requests:
-        made.add(wanted)
-    tokens: dict[str, list[int]] = defaultdict(list)
-    logprobs: dict[str, list[float]] = defaultdict(list)
-    reasons: dict[str, FinishReason] = {}
-    while made.has_work:
-        for output in made.step():
-            tokens[output.request_id] += output.token_ids
-            logprobs[output.request_id] += [p.logprob for p in output.logprobs]
-            if output.finish_reason is not None:
-                assert not output.error
-                reasons[output.request_id] = output.finish_reason
-        made.check_integrity()
-    return {name: (tokens[name], logprobs[name], reasons[name]) for name in tokens}
 
 
 def assert_same(got: dict[str, Answer], wanted: dict[str, Answer]) -> None:

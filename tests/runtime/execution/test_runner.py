@@ -9,6 +9,7 @@ import torch
 
 from forebay_runtime.config import ModelOptions
 from forebay_runtime.execution import Runner
+from forebay_runtime.execution.torch_model import TorchModel
 from forebay_runtime.models import LoadedModel, load
 from forebay_runtime.request import SamplingParams
 from forebay_runtime.scheduling.sequence import Sequence
@@ -28,7 +29,8 @@ def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def runner(loaded: LoadedModel) -> Runner:
     made = Runner(loaded, num_blocks=BLOCKS_PER_SEQUENCE * len(PROMPTS) + 1, block_size=BLOCK_SIZE)
-    for layer in made.cache.layers:  # what earlier owners left behind
+    assert isinstance(made.model, TorchModel)
+    for layer in made.model.cache.layers:  # what earlier owners left behind
         layer.keys.normal_(std=30), layer.values.normal_(std=30)
     return made
 

@@ -3,60 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from forebay_runtime.execution.acceptance import num_accepted
-from forebay_runtime.execution.batch import BatchLayout, make_batch
 from forebay_runtime.execution.grammar_mask import bar_by_grammar
-from forebay_runtime.execution.kv_cache import KVCache
+from forebay_runtime.execution.native_model import NativeModel
 from forebay_runtime.execution.sampler import SamplingRow, logprobs, sample
+from forebay_runtime.execution.torch_model import TorchModel
 from forebay_runtime.models import LoadedModel
 from forebay_runtime.request import TokenLogprobs
 from forebay_runtime.scheduling.step import DeviceError, SampledTokens, ScheduledSequence, Step, StepResult
+
+
+class StepModel(Protocol):
+    def logits(self, scheduled: Sequence[ScheduledSequence]) -> Tensor:
+        """Writes the KV of every token of the step. For each sequence that samples, in order, the logits (V) of its
+        last known token and of each draft: float32, or float64 where the model is. They may be changed in place, and
+        the next call may overwrite them.
+        """
+        ...
 
 
 class Runner:
     """Holds the KV cache. `execute` runs chunks, decodes and draft verification of one step in a single pass."""
 
     def __init__(self, loaded: LoadedModel, *, num_blocks: int, block_size: int) -> None:
-        self._loaded = loaded
-        self.cache = KVCache.allocate(loaded.config, num_blocks, block_size, loaded.dtype, loaded.device)
-        self._layout = batch_layout(loaded, num_blocks, block_size)
+        self.model: StepModel = (
+            TorchModel(loaded, num_blocks=num_blocks, block_size=block_size)
+            if loaded.library is None
+            else NativeModel(loaded.library, loaded, num_blocks=num_blocks, block_size=block_size)
+        )
 
     def execute(self, step: Step) -> StepResult:
         """One SampledTokens per scheduled sequence, in the step's order. DeviceError where the device can't go on."""
-        try:
-            return self._execute(step)
-        except torch.AcceleratorError as e:
-            raise DeviceError(str(e).splitlines()[0]) from e
-
-    @torch.inference_mode()
-    def _execute(self, step: Step) -> StepResult:
         if not step.sequences:
             return StepResult(())
-        loaded = self._loaded
-        batch = make_batch(step, self._layout)
-        logits = loaded.model(batch.model_input, self.cache.layers)
-        if logits.dtype != torch.float64:
-            logits = logits.float()
-        ordered = [step.sequences[i] for i in batch.order]
-        by_index = dict(zip(batch.order, sample_step(logits, ordered), strict=True))
-        return StepResult(tuple(by_index[i] for i in range(len(step.sequences))))
-
-
-def batch_layout(loaded: LoadedModel, num_blocks: int, block_size: int) -> BatchLayout:
-    config = loaded.config
-    return BatchLayout(
-        block_size=block_size,
-        num_blocks=num_blocks,
-        num_heads=config.num_heads,
-        num_kv_heads=config.num_kv_heads,
-        windows=frozenset(layer.sliding_window for layer in config.layers),
-        activations=loaded.activations,
-        device=loaded.device,
-    )
+        try:
+            with torch.inference_mode():
+                return StepResult(tuple(sample_step(self.model.logits(step.sequences), step.sequences)))
+        except torch.AcceleratorError as e:
+            raise DeviceError(str(e).splitlines()[0]) from e
 
 
 def sample_step(logits: Tensor, scheduled: Sequence[ScheduledSequence]) -> list[SampledTokens]:

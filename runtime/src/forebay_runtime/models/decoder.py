@@ -11,7 +11,7 @@ from torch import Tensor
 from forebay_runtime.kernels.linear import Linear
 from forebay_runtime.kernels.paged_attention import AttentionGroup, LayerCache
 from forebay_runtime.models.attention import Attention, read_attention
-from forebay_runtime.models.layers import FeedForward, LayerReader, RMSNorm
+from forebay_runtime.models.layers import Embedding, FeedForward, LayerReader, RMSNorm
 from forebay_runtime.models.model_config import ModelConfig, RopeConfig
 
 
@@ -49,7 +49,7 @@ class Decoder:
     """`rotations`: per kind of rotary embedding a (max_model_len, D / 2) table of complex numbers."""
 
     config: ModelConfig
-    embedding: Tensor
+    embedding: Embedding
     layers: Sequence[DecoderLayer]
     norm: RMSNorm
     head: Linear
@@ -57,7 +57,7 @@ class Decoder:
 
     def __call__(self, step: ModelInput, caches: Sequence[LayerCache]) -> Tensor:
         """Logits (len(logits_rows), V) in the activations' type. Writes the KV of every token of the step."""
-        x = self.embedding[step.input_ids].to(self.norm.weight.dtype) * self.config.embedding_scale
+        x = self.embedding.rows(step.input_ids).to(self.norm.weight.dtype) * self.config.embedding_scale
         rotations = {rope: table[step.positions].unsqueeze(1) for rope, table in self.rotations.items()}
         for layer, cache in zip(self.layers, caches, strict=True):
             x = layer(x, step, rotations[layer.attention.layer.rope], cache)

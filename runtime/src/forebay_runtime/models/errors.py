@@ -29,3 +29,7 @@ class DeviceNotFound(ModelError):
 
 class ContextTooLong(ModelError):
     """The context asked for is longer than the model's own."""
+
+
+class KernelsNotFound(ModelError):
+    """The native kernels are asked for and can't serve."""

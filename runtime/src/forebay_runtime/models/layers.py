@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Lock
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -18,6 +19,33 @@ from forebay_runtime.models.model_config import Activation, ModelConfig
 from forebay_runtime.models.weights import WeightSource
 
 PackLinear = Callable[[Tensor, Tensor | None], Linear]
+
+
+class Embedding(Protocol):
+    def rows(self, ids: Tensor) -> Tensor:
+        """(T) -> (T, hidden)"""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingTable:
+    table: Tensor  # (vocab, hidden)
+
+    def rows(self, ids: Tensor) -> Tensor:
+        return self.table[ids]
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """In which form weights are held. `embedding`: from its table (vocab, hidden), and the head where it is tied to it.
+
+    `table`: the type in which the table is read.
+    """
+
+    linear: PackLinear
+    head: PackLinear
+    embedding: Callable[[Tensor, Linear | None], Embedding]
+    table: torch.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +77,11 @@ class LayerReader:
         self,
         config: ModelConfig,
         source: WeightSource,
-        pack: PackLinear,
+        packing: Packing,
         activations: torch.dtype,
         device: torch.device,
     ) -> None:
-        self._config, self._source, self._pack = config, source, pack
+        self._config, self._source, self._packing = config, source, packing
         self._activations, self._device = activations, device
         self._tallying = Lock()
         self.num_parameters = 0  # of what was read so far
@@ -75,11 +103,6 @@ class LayerReader:
     def complex_type(self) -> torch.dtype:
         return torch.complex128 if self._activations == torch.float64 else torch.complex64
 
-    def embedding(self, name: str, dtype: torch.dtype) -> Tensor:
-        table = self.tensor(name, (self._config.vocab_size, self._config.hidden_size), dtype).to(self._device)
-        self._tally(weight_bytes=table.nbytes)
-        return table
-
     def norm(self, name: str, size: int, *, rotary: bool = False, factor: float = 1.0) -> RMSNorm:
         weight = self.tensor(f"{name}.weight", (size,)) + self._config.norm_offset
         if rotary:
@@ -92,18 +115,24 @@ class LayerReader:
         pairs = list(zip(names, sizes, strict=True))
         weight = torch.cat([self._rows(f"{name}.weight", (size, in_size)) for name, size in pairs])
         if not any(f"{name}.bias" in self._source for name, _ in pairs):
-            return self._packed(weight, None)
-        return self._packed(weight, torch.cat([self._bias(name, size) for name, size in pairs]))
+            return self._tallied(self._packing.linear(weight, None))
+        return self._tallied(self._packing.linear(weight, torch.cat([self._bias(name, size) for name, size in pairs])))
 
-    def tied_head(self, embedding: Tensor) -> Linear:
-        """The embedding as LM head: the same memory, unless linear layers are held in another form."""
-        head = self._pack(embedding, None)
-        if not isinstance(head, DenseLinear):
-            self._tally(weight_bytes=head.nbytes)
-        return head
+    def embedding_and_head(self) -> tuple[Embedding, Linear]:
+        """Where the checkpoint has no head of its own, the embedding serves as one."""
+        shape = (self._config.vocab_size, self._config.hidden_size)
+        table = self.tensor("model.embed_tokens.weight", shape, self._packing.table).to(self._device)
+        if "lm_head.weight" in self._source:
+            self._tally(weight_bytes=table.nbytes)
+            head = self._packing.head(self.tensor("lm_head.weight", shape), None)
+            return self._packing.embedding(table, None), self._tallied(head)
+        head = self._packing.head(table, None)
+        embedding = self._packing.embedding(table, head)
+        if isinstance(embedding, EmbeddingTable) and not isinstance(head, DenseLinear):  # it stays besides the head
+            self._tally(weight_bytes=table.nbytes)
+        return embedding, self._tallied(head)
 
-    def _packed(self, weight: Tensor, bias: Tensor | None) -> Linear:
-        linear = self._pack(weight, bias)
+    def _tallied(self, linear: Linear) -> Linear:
         self._tally(weight_bytes=linear.nbytes)
         return linear
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,12 +14,16 @@ from torch import Tensor
 from forebay_runtime.config import ModelOptions
 from forebay_runtime.kernels.int8_linear import int8_linear
 from forebay_runtime.kernels.linear import Linear, dense_linear, needs_widening
-from forebay_runtime.models.checkpoint import Checkpoint, open_checkpoint
+from forebay_runtime.kernels.native import MAX_HEAD_DIM, TILE, Kind, NativeLibrary, NativeLinear, native_library
+from forebay_runtime.models.checkpoint import open_checkpoint
 from forebay_runtime.models.decoder import Decoder, read_layer, rotation_table
-from forebay_runtime.models.errors import ContextTooLong, DeviceNotFound
-from forebay_runtime.models.layers import LayerReader, PackLinear
+from forebay_runtime.models.errors import ContextTooLong, DeviceNotFound, KernelsNotFound
+from forebay_runtime.models.layers import Embedding, EmbeddingTable, LayerReader, Packing, PackLinear
 from forebay_runtime.models.model_config import ModelConfig
+from forebay_runtime.models.native_decoder import kv_bytes_per_token
 from forebay_runtime.models.quantization.int8 import quantize_per_channel
+
+log = logging.getLogger(__name__)
 
 _DTYPES = {
     "bfloat16": torch.bfloat16,
@@ -29,13 +35,18 @@ _DTYPES = {
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """`dtype`: of the weights that aren't quantized and of the KV cache. `activations`: of everything between."""
+    """`dtype`: of the weights that aren't quantized and of the KV cache. `activations`: of everything between.
+
+    `library`: the native kernels for which the weights are packed; None: torch operations compute.
+    """
 
     model: Decoder
     config: ModelConfig
     dtype: torch.dtype
     activations: torch.dtype
+    quantization: Literal["none", "int8", "int4"]
     device: torch.device
+    library: NativeLibrary | None
     max_model_len: int
     eos_token_ids: frozenset[int]
     num_parameters: int
@@ -51,37 +62,102 @@ class LoadedModel:
 
     @property
     def kv_bytes_per_token(self) -> int:
+        if self.library is not None:
+            return kv_bytes_per_token(self.config, self.dtype)
         return self.config.kv_values_per_token * self.dtype.itemsize
+
+    @property
+    def block_multiple(self) -> int:
+        """What the KV cache's blocks must be multiples of, in tokens."""
+        return 1 if self.library is None else TILE
 
 
 def load(options: ModelOptions) -> LoadedModel:
     """ModelError, with one line that says why, for whatever can't be served."""
     device = _device(options.device)
-    dtype = _dtype(options.dtype, device)
+    checkpoint = open_checkpoint(Path(options.path))
+    library = _library(options, device, checkpoint.config)
+    dtype = _dtype(options.dtype, device, library)
     # a CPU computes float32 at least as fast as a 16-bit type; only products gain from the latter
     activations = torch.float32 if device.type == "cpu" and dtype.itemsize == 2 else dtype
-    checkpoint = open_checkpoint(Path(options.path))
+    quantization = _quantization(options.quantization, library)
     max_model_len = _max_model_len(checkpoint.config, options.max_model_len)
-    pack = _int8(device, activations) if options.quantization == "int8" else _dense(device, dtype)
-    reader = LayerReader(checkpoint.config, checkpoint.source, pack, activations, device)
+    if library is not None:
+        packing = _native_packing(library, quantization, dtype)
+    else:
+        pack = _int8(device, activations) if quantization == "int8" else _dense(device, dtype)
+        packing = Packing(pack, pack, lambda table, _: EmbeddingTable(table), dtype)
+    reader = LayerReader(checkpoint.config, checkpoint.source, packing, activations, device)
     num_threads = options.threads or torch.get_num_threads()
     # a layer per thread: thousands of small operations, each split among threads, would wait for one another
     torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(num_threads) as pool:
-            model = _read_decoder(reader, checkpoint, dtype, max_model_len, pool)
-    finally:
+    with ThreadPoolExecutor(num_threads) as pool:
+        model = _read_decoder(reader, checkpoint.config, max_model_len, pool)
+    if library is None:
         torch.set_num_threads(num_threads)
+    else:
+        library.set_threads(num_threads)  # torch keeps one thread: only sampling is left to it
     return LoadedModel(
         model=model,
         config=checkpoint.config,
         dtype=dtype,
         activations=activations,
+        quantization=quantization,
         device=device,
+        library=library,
         max_model_len=max_model_len,
         eos_token_ids=checkpoint.eos_token_ids,
         num_parameters=reader.num_parameters,
         weight_bytes=reader.weight_bytes,
+    )
+
+
+def _library(options: ModelOptions, device: torch.device, config: ModelConfig) -> NativeLibrary | None:
+    """The native kernels, if they are wanted and can serve this. KernelsNotFound if they are asked for and can't."""
+    if options.kernels == "torch":
+        return None
+    reasons = {
+        f"they are for a CPU, not for {device.type}": device.type != "cpu",
+        f"they don't compute in {options.dtype}": options.dtype not in ("auto", "bfloat16", "float32"),
+        f"heads of {config.head_dim} are too large": config.head_dim > MAX_HEAD_DIM,
+        "none were built for this machine: no C++ compiler was found at installation": native_library() is None,
+    }
+    why = next((reason for reason, applies in reasons.items() if applies), None)
+    if why is None:
+        return native_library()
+    if options.kernels == "native":
+        raise KernelsNotFound(f"--kernels native: {why}")
+    if device.type == "cpu":
+        log.warning("the native kernels are not used: %s; torch operations serve, several times slower", why)
+    return None
+
+
+def _quantization(
+    asked: Literal["auto", "none", "int8", "int4"], library: NativeLibrary | None
+) -> Literal["none", "int8", "int4"]:
+    if asked == "int4" and library is None:
+        raise KernelsNotFound("--quantization int4 is served by the native CPU kernels only, which are not in use")
+    if asked != "auto":
+        return asked
+    return "none" if library is None else "int8"
+
+
+def _native_packing(
+    library: NativeLibrary, quantization: Literal["none", "int8", "int4"], dtype: torch.dtype
+) -> Packing:
+    """The head is int8 where the layers are int4: it decides between tokens, and other runtimes keep it finer too."""
+    plain: Kind = "float32" if dtype == torch.float32 else "bfloat16"
+    kind: Kind = plain if quantization == "none" else quantization
+    head_kind: Kind = "int8" if kind == "int4" else kind
+
+    def embedding(table: Tensor, head: Linear | None) -> Embedding:
+        return head if isinstance(head, NativeLinear) else library.pack(plain, table)
+
+    return Packing(
+        linear=lambda weight, bias: library.pack(kind, weight, bias),
+        head=lambda weight, bias: library.pack(head_kind, weight, bias),
+        embedding=embedding,
+        table=torch.float32,
     )
 
 
@@ -100,33 +176,29 @@ def _int8(device: torch.device, activations: torch.dtype) -> PackLinear:
     return pack
 
 
-def _read_decoder(
-    reader: LayerReader, checkpoint: Checkpoint, dtype: torch.dtype, max_model_len: int, pool: ThreadPoolExecutor
-) -> Decoder:
-    config = checkpoint.config
-    layers = pool.map(lambda index: read_layer(reader, config, index), range(config.num_layers))
-    embedding = reader.embedding("model.embed_tokens.weight", dtype)
-    untied = "lm_head.weight" in checkpoint.source
+def _read_decoder(reader: LayerReader, config: ModelConfig, max_model_len: int, pool: ThreadPoolExecutor) -> Decoder:
+    ends = pool.submit(reader.embedding_and_head)
+    layers = list(pool.map(lambda index: read_layer(reader, config, index), range(config.num_layers)))
+    embedding, head = ends.result()
+    norm = reader.norm("model.norm", config.hidden_size)
     return Decoder(
         config=config,
         embedding=embedding,
-        layers=list(layers),
-        norm=reader.norm("model.norm", config.hidden_size),
-        head=reader.linear(("lm_head",), (config.vocab_size,), config.hidden_size)
-        if untied
-        else reader.tied_head(embedding),
+        layers=layers,
+        norm=norm,
+        head=head,
         rotations={
-            rope: rotation_table(rope, config.head_dim, max_model_len, reader.complex_type).to(embedding.device)
+            rope: rotation_table(rope, config.head_dim, max_model_len, reader.complex_type).to(norm.weight.device)
             for rope in {layer.rope for layer in config.layers}
         },
     )
 
 
-def _dtype(asked: str, device: torch.device) -> torch.dtype:
-    """auto: bfloat16, but float32 on a CPU that has no bfloat16 arithmetic."""
+def _dtype(asked: str, device: torch.device, library: NativeLibrary | None) -> torch.dtype:
+    """auto: bfloat16, but float32 for torch operations on a CPU that has no bfloat16 arithmetic."""
     if asked != "auto":
         return _DTYPES[asked]
-    return torch.float32 if needs_widening(torch.bfloat16, device) else torch.bfloat16
+    return torch.float32 if library is None and needs_widening(torch.bfloat16, device) else torch.bfloat16
 
 
 def _device(asked: str) -> torch.device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable
@@ -80,7 +81,7 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         return Response(metrics.exposition(), media_type=CONTENT_TYPE)
 
     async def version(_request: Request) -> Response:
-        return _json({"version": served.version})
+        return _json({"version": served.version, **dataclasses.asdict(served.computing)})
 
     @functools.cache
     def described() -> Response:

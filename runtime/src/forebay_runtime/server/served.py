@@ -12,6 +12,15 @@ from forebay_runtime.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
+class Computing:
+    """What computes: `kernels` is an instruction set of the native ones, or torch."""
+
+    kernels: str
+    quantization: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
 class Served:
     """One loaded model, ready to be asked. `vocab_size` counts the rows of its embedding."""
 
@@ -21,4 +30,5 @@ class Served:
     scheduler: SchedulerConfig
     vocab_size: int
     version: str
+    computing: Computing
     grammars: GrammarCompiler

@@ -153,7 +153,12 @@ class Text(BaseModel):
 
 
 class Version(BaseModel):
+    """`kernels`: the instruction set of the native ones, or torch."""
+
     version: str
+    kernels: str
+    quantization: Literal["none", "int8", "int4"]
+    dtype: str
 
 
 class Status(BaseModel):

@@ -1,0 +1,104 @@
+// Weights from float rows into panels.
+#pragma once
+#include "linear.h"
+
+namespace forebay {
+
+FB_INLINE uint16_t to_bf16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+FB_INLINE uint16_t to_f16(float value) {  // to the nearest, ties to even; what is too large becomes the largest number
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  const uint16_t sign = uint16_t(bits >> 16 & 0x8000);
+  bits &= 0x7fffffff;
+  if (bits >= 0x477ff000) return sign | 0x7bff;
+  if (bits < 0x38800000) {  // subnormal: the sum's last bits are the result
+    float magnitude, half = 0.5f;
+    std::memcpy(&magnitude, &bits, 4);
+    magnitude += half;
+    uint32_t sum;
+    std::memcpy(&sum, &magnitude, 4);
+    return sign | uint16_t(sum - 0x3f000000);
+  }
+  return sign | uint16_t((bits - 0x38000000 + 0xfff + ((bits >> 13) & 1)) >> 13);
+}
+
+FB_INLINE float f16_value(uint16_t half) {
+  uint16_t halves[kLanes] = {half};
+  float values[kLanes];
+  store(values, load_f16(halves));
+  return values[0];
+}
+
+// Quantizes to 127 steps either way, to the nearest; returns the scale.
+static float pack_int8_row(const float* row, int k, int lane, uint8_t* panel) {
+  F largest = zero();
+  for (int i = 0; i < k; i += kLanes) largest = max(largest, abs(load_some(row + i, k - i)));
+  const float most = reduce_max(largest), scale = most > 0 ? most / 127 : 1e-30f;
+  const F inverse = set1(1 / scale);
+  for (int i = 0; i < k; i += kLanes) {
+    int8_t q[kLanes];
+    store_int8(q, mul(load_some(row + i, k - i), inverse));
+    for (int j = 0; j < kLanes && i + j < k; j += 4) {
+      uint8_t four[4];
+      for (int b = 0; b < 4; b++) four[b] = uint8_t(q[j + b] + 128);
+      std::memcpy(panel + (int64_t(i + j) / 4 * kPanel + lane) * 4, four, 4);
+    }
+  }
+  return scale;
+}
+
+// q * scale + minimum with q from 0 to 15: the ends of a group are met but for the rounding of scale and minimum.
+static void pack_int4_group(const float* values, int count, int lane, uint8_t* group) {
+  float least = values[0], most = values[0];
+  for (int i = 1; i < count; i++) {
+    least = values[i] < least ? values[i] : least;
+    most = values[i] > most ? values[i] : most;
+  }
+  const uint16_t scale = to_f16((most - least) / 15), minimum = to_f16(least);
+  const float step = f16_value(scale), base = f16_value(minimum);
+  uint8_t q[kGroup] = {};
+  for (int i = 0; i < count; i++) {
+    const float r = step > 0 ? std::nearbyintf((values[i] - base) / step) : 0;
+    q[i] = uint8_t(r < 0 ? 0 : r > 15 ? 15 : r);
+  }
+  for (int i = 0; i < kGroup; i++) {
+    uint8_t& both = group[(i / 8 * kPanel + lane) * 4 + i % 4];
+    both = i % 8 < 4 ? q[i] : uint8_t(both | q[i] << 4);
+  }
+  uint16_t* halves = reinterpret_cast<uint16_t*>(group + kGroup * kPanel / 2);
+  halves[lane] = scale, halves[kPanel + lane] = minimum;
+}
+
+// One panel of rows (n, k), contiguous, into `data`; `scale` (n) for kInt8.
+static void pack_panel(int kind, int n, int k, const float* rows, int panel, uint8_t* data, float* scale) {
+  uint8_t* p = data + panel * panel_bytes(kind, k);
+  std::memset(p, kind == kInt8 ? 128 : 0, panel_bytes(kind, k));
+  for (int lane = 0; lane < kPanel; lane++) {
+    const int row = panel * kPanel + lane;
+    if (row >= n) {
+      if (kind == kInt8) scale[row] = 0;
+      continue;
+    }
+    const float* w = rows + int64_t(row) * k;
+    switch (kind) {
+      case kF32:
+        for (int i = 0; i < k; i++) reinterpret_cast<float*>(p)[int64_t(i) * kPanel + lane] = w[i];
+        break;
+      case kBF16:
+        for (int i = 0; i < k; i++)
+          reinterpret_cast<uint16_t*>(p)[(int64_t(i / 2) * kPanel + lane) * 2 + i % 2] = to_bf16(w[i]);
+        break;
+      case kInt8: scale[row] = pack_int8_row(w, k, lane, p); break;
+      default:
+        for (int i = 0; i < k; i += kGroup)
+          pack_int4_group(w + i, k - i < kGroup ? k - i : kGroup, lane, p + int64_t(i / kGroup) * kInt4Bytes);
+    }
+  }
+}
+
+}  // namespace forebay

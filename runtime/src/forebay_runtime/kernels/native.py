@@ -1,0 +1,203 @@
+"""The door to the native kernels for CPUs (cpu/): packed weights, and a decoder's step in one call.
+
+The library is built once per instruction set and linked to neither Python nor torch. Where there is none for this
+machine `native_library` says so, and plain torch operations serve.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import platform
+from ctypes import POINTER, c_float, c_int32, c_int64, c_void_p
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Kind = Literal["float32", "bfloat16", "int8", "int4"]
+KINDS: tuple[Kind, ...] = ("float32", "bfloat16", "int8", "int4")
+ACTIVATIONS = ("silu", "gelu_tanh")
+PANEL = 32  # output channels packed side by side
+MAX_HEAD_DIM = 256
+TILE = 16  # slots of the KV cache that lie side by side
+
+# The best first. Each needs these flags of /proc/cpuinfo.
+_AVX2 = frozenset({"avx2", "fma", "f16c"})
+_AVX512 = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}) | _AVX2
+_SETS = {
+    "avx512_vnni": _AVX512 | {"avx512_vnni"},
+    "avx512": _AVX512,
+    "avx2": _AVX2,
+    "portable": frozenset[str](),
+}
+_FOLDER = Path(__file__).parent / "cpu"
+
+
+class CLinear(ctypes.Structure):
+    _fields_ = (
+        ("kind", c_int32),
+        ("n", c_int32),
+        ("k", c_int32),
+        ("unused", c_int32),
+        ("data", c_void_p),
+        ("scale", c_void_p),
+        ("bias", c_void_p),
+    )
+
+
+class CLayer(ctypes.Structure):
+    _fields_ = (
+        *((name, CLinear) for name in ("qkv", "out", "gate_up", "down")),
+        *(
+            (f"{name}_norm", c_void_p)
+            for name in ("attention", "post_attention", "feed_forward", "post_feed_forward", "query", "key")
+        ),
+        ("rotation", c_void_p),
+        ("window", c_int32),
+        ("unused", c_int32),
+        ("keys", c_void_p),
+        ("values", c_void_p),
+    )
+
+
+class CModel(ctypes.Structure):
+    _fields_ = (
+        *(
+            (name, c_int32)
+            for name in (
+                *("num_layers", "hidden", "inter", "heads", "kv_heads", "head_dim", "vocab"),
+                *("activation", "kv_kind", "max_tokens"),
+            )
+        ),
+        *((name, c_float) for name in ("norm_eps", "embedding_scale", "attention_softcap", "final_softcap")),
+        ("slots", c_int64),
+        ("embedding", CLinear),
+        ("head", CLinear),
+        ("norm", c_void_p),
+        ("layers", POINTER(CLayer)),
+    )
+
+
+class CStep(ctypes.Structure):
+    _fields_ = (
+        *((name, c_int32) for name in ("num_tokens", "num_sequences", "num_logits", "block_size")),
+        *((name, c_void_p) for name in ("ids", "starts", "firsts", "blocks", "block_starts", "logits_rows")),
+        ("logits", c_void_p),
+        ("hidden", c_void_p),
+    )
+
+
+class NativeLibrary:
+    """The kernels of one instruction set. Calls release the interpreter's lock; one step runs at a time."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
+        self._c = ctypes.CDLL(str(path))
+        self._c.forebay_panel_bytes.restype = c_int64
+        self._c.forebay_create.restype = c_void_p
+        for function in ("forebay_destroy", "forebay_step"):
+            getattr(self._c, function).argtypes = [c_void_p] + [c_void_p] * (function == "forebay_step")
+
+    def set_threads(self, count: int) -> None:
+        """Threads of the one pool, the caller's included. Not while a step runs."""
+        self._c.forebay_set_threads(count)
+
+    def pack(self, kind: Kind, weight: Tensor, bias: Tensor | None = None) -> NativeLinear:
+        """Quantizes and packs float32 rows (out, in). Several threads may pack at once."""
+        weight = weight.float().contiguous()
+        n, k = weight.shape
+        panels = -(-n // PANEL)
+        data = torch.empty(panels * self._c.forebay_panel_bytes(KINDS.index(kind), k), dtype=torch.uint8)
+        scale = torch.empty(panels * PANEL if kind == "int8" else 0)
+        self._c.forebay_pack(KINDS.index(kind), n, k, _at(weight), _at(data), _at(scale))
+        return NativeLinear(self, kind, n, k, data, scale, None if bias is None else bias.float().contiguous())
+
+    def linear(self, weights: NativeLinear, x: Tensor) -> Tensor:
+        x = x.float().contiguous()
+        out = torch.empty(x.shape[0], weights.out_features)
+        self._c.forebay_linear(ctypes.byref(weights.c), _at(x), c_int32(x.shape[0]), _at(out))
+        return out
+
+    def lookup(self, weights: NativeLinear, ids: Tensor) -> Tensor:
+        ids = ids.to(torch.int32).contiguous()
+        out = torch.empty(len(ids), weights.in_features)
+        self._c.forebay_lookup(ctypes.byref(weights.c), _at(ids), c_int32(len(ids)), _at(out))
+        return out
+
+    def rms_norm(self, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        """(T, n), (n) float32 -> (T, n)"""
+        out = torch.empty_like(x)
+        self._c.forebay_rms_norm(_at(x), _at(weight), c_int32(x.shape[0]), c_int32(x.shape[1]), c_float(eps), _at(out))
+        return out
+
+    def gated(self, gate_up: Tensor, activation: str) -> Tensor:
+        """(T, 2 I) float32 -> (T, I)"""
+        rows, width = gate_up.shape[0], gate_up.shape[1] // 2
+        out = torch.empty(rows, width)
+        kind = ACTIVATIONS.index(activation)
+        self._c.forebay_gated(_at(gate_up), c_int32(rows), c_int32(width), c_int32(kind), _at(out))
+        return out
+
+    def create(self, model: CModel) -> int:
+        """A decoder. It copies the structs; what they point to must outlive it."""
+        handle: int = self._c.forebay_create(ctypes.byref(model))
+        return handle
+
+    def destroy(self, handle: int) -> None:
+        self._c.forebay_destroy(handle)
+
+    def step(self, handle: int, step: CStep) -> None:
+        self._c.forebay_step(handle, ctypes.addressof(step))
+
+
+class NativeLinear:
+    """A product with packed weights: float32 in and out. Each row's result is the same whatever rows are beside it."""
+
+    def __init__(
+        self, library: NativeLibrary, kind: Kind, n: int, k: int, data: Tensor, scale: Tensor, bias: Tensor | None
+    ) -> None:
+        self._library, self._parts = library, (data, scale, bias)
+        self.out_features, self.in_features = n, k
+        self.c = CLinear(KINDS.index(kind), n, k, 0, data.data_ptr(), scale.data_ptr(), _pointer(bias))
+        self.nbytes = data.nbytes + scale.nbytes + (bias.nbytes if bias is not None else 0)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._library.linear(self, x)
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Rows of the weights themselves, as they are after quantization: (len(ids), in)."""
+        return self._library.lookup(self, ids)
+
+
+def _at(tensor: Tensor) -> c_void_p:
+    return c_void_p(tensor.data_ptr())
+
+
+def _pointer(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def int32_array(values: list[int]) -> np.ndarray[Any, np.dtype[np.int32]]:
+    return np.array(values, dtype=np.int32)
+
+
+def instruction_sets(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
+    """Those that this processor runs, the best first."""
+    flags: frozenset[str] = frozenset()
+    if platform.machine() == "x86_64" and cpuinfo.is_file():
+        line = next((line for line in cpuinfo.read_text().splitlines() if line.startswith("flags")), "")
+        flags = frozenset(line.partition(":")[2].split())
+    return [name for name, needed in _SETS.items() if needed <= flags]
+
+
+@functools.cache
+def native_library(name: str | None = None) -> NativeLibrary | None:
+    """The kernels of the best set that was built and that runs here, or of the one named; None where there are none."""
+    for candidate in instruction_sets():
+        path = _FOLDER / f"libforebay_cpu_{candidate}.so"
+        if name in (None, candidate) and path.is_file():
+            return NativeLibrary(candidate, path)
+    return None

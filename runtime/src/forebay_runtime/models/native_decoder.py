@@ -1,0 +1,150 @@
+"""A decoder whose steps run in the native kernels: the same layers, handed over as pointers."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from forebay_runtime.kernels.native import (
+    ACTIVATIONS,
+    TILE,
+    CLayer,
+    CLinear,
+    CModel,
+    CStep,
+    NativeLibrary,
+    NativeLinear,
+    int32_array,
+)
+from forebay_runtime.models.decoder import Decoder, DecoderLayer
+from forebay_runtime.models.layers import RMSNorm
+from forebay_runtime.models.model_config import ModelConfig
+
+CACHE_TYPES = {torch.float32: 0, torch.bfloat16: 1}
+_LANES = 16
+
+
+def padded(head_dim: int) -> int:
+    """What a value's row takes in the cache."""
+    return -(-head_dim // _LANES) * _LANES
+
+
+class NativeDecoder:
+    """Owns the KV cache, laid out as cpu/abi.h says: `num_blocks` blocks of `block_size` slots, a multiple of TILE."""
+
+    def __init__(
+        self,
+        library: NativeLibrary,
+        decoder: Decoder,
+        *,
+        num_blocks: int,
+        block_size: int,
+        dtype: torch.dtype,
+        max_tokens: int,
+    ) -> None:
+        config, slots = decoder.config, num_blocks * block_size
+        if block_size % TILE:
+            raise ValueError(f"blocks of {block_size} tokens: the native kernels need a multiple of {TILE}")
+        self._library, self._decoder, self._block_size = library, decoder, block_size
+        self._keys = torch.zeros(config.num_layers, config.num_kv_heads, slots * config.head_dim, dtype=dtype)
+        self._values = torch.zeros(config.num_layers, config.num_kv_heads, slots * padded(config.head_dim), dtype=dtype)
+        self._logits = torch.empty(0, config.vocab_size)
+        self._layers = (CLayer * config.num_layers)(*(self._layer(i, layer) for i, layer in enumerate(decoder.layers)))
+        model = _c_model(decoder, slots, CACHE_TYPES[dtype], max_tokens)
+        model.layers = self._layers
+        self._handle = library.create(model)
+        self._finalizer = weakref.finalize(self, library.destroy, self._handle)
+
+    def _layer(self, index: int, layer: DecoderLayer) -> CLayer:
+        attention = layer.attention
+        rotation = torch.view_as_real(self._decoder.rotations[attention.layer.rope])
+        return CLayer(
+            qkv=_linear(attention.qkv),
+            out=_linear(attention.out),
+            gate_up=_linear(layer.feed_forward.gate_up),
+            down=_linear(layer.feed_forward.down),
+            attention_norm=_weight(layer.attention_norm),
+            post_attention_norm=_weight(layer.post_attention_norm),
+            feed_forward_norm=_weight(layer.feed_forward_norm),
+            post_feed_forward_norm=_weight(layer.post_feed_forward_norm),
+            query_norm=_weight(attention.query_norm),
+            key_norm=_weight(attention.key_norm),
+            rotation=rotation.data_ptr(),
+            window=attention.layer.sliding_window or 0,
+            keys=self._keys[index].data_ptr(),
+            values=self._values[index].data_ptr(),
+        )
+
+    def __call__(
+        self,
+        ids: list[int],
+        starts: list[int],
+        firsts: list[int],
+        block_tables: Sequence[Sequence[int]],
+        logits_rows: list[int],
+    ) -> Tensor:
+        """Logits (len(logits_rows), V) float32, in a buffer that the next call overwrites. Writes every token's KV.
+
+        Sequence i brings the tokens ids[starts[i] : starts[i + 1]], the first at position firsts[i].
+        """
+        block_starts, blocks = [0], list[int]()
+        for table in block_tables:
+            blocks += table
+            block_starts.append(len(blocks))
+        if len(logits_rows) > len(self._logits):
+            self._logits = torch.empty(len(logits_rows), self._decoder.config.vocab_size)
+        lists = (ids, starts, firsts, blocks, block_starts, logits_rows)
+        arrays = [int32_array(values) for values in lists]
+        step = CStep(
+            len(ids),
+            len(firsts),
+            len(logits_rows),
+            self._block_size,
+            *(array.ctypes.data for array in arrays),
+            self._logits.data_ptr(),
+            None,
+        )
+        self._library.step(self._handle, step)
+        return self._logits[: len(logits_rows)]
+
+
+def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:
+    return config.num_layers * config.num_kv_heads * (config.head_dim + padded(config.head_dim)) * dtype.itemsize
+
+
+def _c_model(decoder: Decoder, slots: int, kv_kind: int, max_tokens: int) -> CModel:
+    config = decoder.config
+    return CModel(
+        num_layers=config.num_layers,
+        hidden=config.hidden_size,
+        inter=config.intermediate_size,
+        heads=config.num_heads,
+        kv_heads=config.num_kv_heads,
+        head_dim=config.head_dim,
+        vocab=config.vocab_size,
+        activation=ACTIVATIONS.index(config.activation),
+        kv_kind=kv_kind,
+        max_tokens=max_tokens,
+        norm_eps=config.norm_eps,
+        embedding_scale=config.embedding_scale,
+        attention_softcap=config.attention_softcap or 0.0,
+        final_softcap=config.final_softcap or 0.0,
+        slots=slots,
+        embedding=_linear(decoder.embedding),
+        head=_linear(decoder.head),
+        norm=_weight(decoder.norm),
+    )
+
+
+def _linear(linear: Any) -> CLinear:
+    if not isinstance(linear, NativeLinear):
+        raise TypeError(f"{type(linear).__name__} is not packed for the native kernels")
+    return linear.c
+
+
+def _weight(norm: RMSNorm | None) -> int | None:
+    return None if norm is None else norm.weight.data_ptr()

@@ -1,0 +1,138 @@
+"""One text, bit for bit, however it is scheduled: the native kernels in the types that serve.
+
+Prompts reach over the ends of attention's splits, and blocks lie in any order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forebay_runtime.config import ModelOptions, SchedulerConfig
+from forebay_runtime.drafting import NgramDrafter, StepTimes
+from forebay_runtime.engine import Engine
+from forebay_runtime.execution import Runner
+from forebay_runtime.models import LoadedModel, load
+from forebay_runtime.request import Request, SamplingParams
+from forebay_runtime.scheduling.scheduler import Scheduler
+from tests.support.answers import Answer, answers
+from tests.support.tiny_checkpoint import FAMILIES, VOCAB, write_checkpoint
+
+CONTEXT = 1024
+CASES = [
+    (family, dtype, quantization)
+    for family in FAMILIES
+    for dtype, quantization in (("float32", "none"), ("bfloat16", "none"), ("bfloat16", "int8"), ("bfloat16", "int4"))
+]
+
+
+@pytest.fixture(scope="module", params=CASES, ids="-".join)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    family, dtype, quantization = request.param
+    directory: Path = tmp_path_factory.mktemp(family)
+    write_checkpoint(directory, family, context=CONTEXT)
+    options = ModelOptions(
+        str(directory), dtype=dtype, device="cpu", quantization=quantization, kernels="native", threads=1
+    )
+    return load(options)
+
+
+@pytest.fixture(scope="module", params=[0.0, 1.0], ids=["greedy", "seeded"])
+def requests(request: pytest.FixtureRequest) -> list[Request]:
+    draw = random.Random(1)
+    common = draw.choices(range(VOCAB), k=300)
+    made = []
+    for i, length in enumerate((1, 5, 16, 17, 31, 60, 255, 256, 257, 300, 520, 610)):
+        shared = common[: length // 2] if i % 2 else []
+        prompt = shared + draw.choices(range(VOCAB), k=length - len(shared))
+        sampling = SamplingParams(temperature=request.param, seed=i, max_tokens=20, ignore_eos=True, logprobs=2)
+        made.append(Request(str(i), tuple(prompt), sampling))
+    return made
+
+
+def engine(
+    model: LoadedModel,
+    *,
+    budget: int = 1024,
+    seqs: int = 12,
+    blocks: int = 400,
+    block_size: int = 16,
+    prefix: bool = False,
+    num_drafts: int = 0,
+) -> Engine:
+    bounds = SchedulerConfig(
+        max_num_seqs=seqs,
+        max_num_batched_tokens=budget,
+        max_model_len=CONTEXT,
+        block_size=block_size,
+        num_blocks=blocks,
+        prefix_caching=prefix,
+    )
+    drafter = NgramDrafter(num_drafts, StepTimes(row_cost=0.001)) if num_drafts else None
+    return Engine(Scheduler(bounds), Runner(model, num_blocks=blocks, block_size=block_size), drafter)
+
+
+@pytest.fixture(scope="module")
+def alone(model: LoadedModel, requests: list[Request]) -> dict[str, Answer]:
+    got: dict[str, Answer] = {}
+    for wanted in requests:
+        got |= answers(engine(model, blocks=64), [wanted])
+    return got
+
+
+@pytest.fixture(params=[1, 2], ids=["one-thread", "two-threads"])
+def threads(model: LoadedModel, request: pytest.FixtureRequest) -> Iterator[None]:
+    assert model.library is not None
+    model.library.set_threads(request.param)
+    yield
+    model.library.set_threads(1)
+
+
+@pytest.mark.usefixtures("threads")
+def test_in_a_batch_as_alone(model: LoadedModel, requests: list[Request], alone: dict[str, Answer]) -> None:
+    assert answers(engine(model, budget=4000), requests) == alone
+
+
+@pytest.mark.parametrize("budget", [13, 150])
+def test_in_chunks_as_whole(budget: int, model: LoadedModel, requests: list[Request], alone: dict[str, Answer]) -> None:
+    assert answers(engine(model, budget=budget), requests) == alone
+
+
+def test_on_a_prefix_hit_as_cold(model: LoadedModel, requests: list[Request], alone: dict[str, Answer]) -> None:
+    made = engine(model, prefix=True, block_size=32)
+    assert answers(made, requests) == alone
+    assert answers(made, requests) == alone
+    assert made.stats().prefix_cache_hits > 0.3 * made.stats().prefix_cache_queries
+
+
+def test_preempted_as_undisturbed(model: LoadedModel, requests: list[Request]) -> None:
+    """Short prompts with long answers: more are admitted than can grow."""
+    growing = [
+        dataclasses.replace(
+            wanted,
+            prompt_token_ids=wanted.prompt_token_ids[:14],
+            sampling=dataclasses.replace(wanted.sampling, max_tokens=60),
+        )
+        for wanted in requests
+    ]
+    undisturbed = answers(engine(model), growing)
+    made = engine(model, blocks=20)
+    assert answers(made, growing) == undisturbed
+    assert made.stats().num_preemptions
+
+
+def test_speculating_as_not(model: LoadedModel, requests: list[Request], alone: dict[str, Answer]) -> None:
+    made = engine(model, num_drafts=4)
+    assert answers(made, requests) == alone
+    assert made.stats().num_draft_tokens
+
+
+@pytest.mark.usefixtures("threads")
+def test_all_of_it_together(model: LoadedModel, requests: list[Request], alone: dict[str, Answer]) -> None:
+    made = engine(model, budget=61, seqs=7, blocks=70, prefix=True, num_drafts=3)
+    assert answers(made, requests) == alone
+    assert answers(made, requests) == alone
