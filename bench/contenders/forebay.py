@@ -23,7 +23,7 @@ from forebay_runtime.__main__ import SPINS
 from forebay_runtime.config import ModelOptions, SchedulerOptions
 from forebay_runtime.request import Request, SamplingParams
 from forebay_runtime.scheduling.sequence import Sequence
-from forebay_runtime.scheduling.step import ScheduledSequence, Step
+from forebay_runtime.scheduling.step import ScheduledSequence
 
 if TYPE_CHECKING:
     from forebay_runtime.server.served import Served
@@ -108,24 +108,21 @@ def _decode(batch: int, context: int) -> float:
 
 
 def _perplexity(model: ModelOptions) -> float:
-    """Log probabilities of prompt tokens are asked of the model itself; the engine gives those of outputs only."""
+    """Log probabilities of prompt tokens are asked of the model itself: half a window as prompt, the rest as drafts."""
     import torch
 
-    from forebay_runtime.execution.batch import make_batch
-    from forebay_runtime.execution.runner import Runner, batch_layout
+    from forebay_runtime.execution import Runner
     from forebay_runtime.models import load
 
     loaded = load(dataclasses.replace(model, max_model_len=text.WINDOW))
     num_blocks = text.WINDOW // _BLOCK_SIZE + 1
     runner = Runner(loaded, num_blocks=num_blocks, block_size=_BLOCK_SIZE)
-    rows, losses = torch.arange(text.WINDOW // 2, text.WINDOW - 1), []
+    half, losses = text.WINDOW // 2, []
     for window in text.windows(Path(model.path)):
-        blocks = list(range(1, num_blocks))
-        sequence = Sequence(_request("window", window, 1), window, text.WINDOW, blocks)
-        batch = make_batch(
-            Step((ScheduledSequence(sequence, text.WINDOW),)), batch_layout(loaded, num_blocks, _BLOCK_SIZE)
-        )
+        prompt = window[: half + 1]
+        sequence = Sequence(_request("window", prompt, 1), prompt, len(prompt), list(range(1, num_blocks)))
         with torch.inference_mode():
-            logits = loaded.model(dataclasses.replace(batch.model_input, logits_rows=rows), runner.cache.layers)
-            losses.append(torch.nn.functional.cross_entropy(logits.float(), torch.tensor(window)[rows + 1]).item())
+            scheduled = ScheduledSequence(sequence, len(prompt), tuple(window[half + 1 :]))
+            logits = runner.model.logits((scheduled,))[:-1]
+            losses.append(torch.nn.functional.cross_entropy(logits.float(), torch.tensor(window[half + 1 :])).item())
     return math.exp(statistics.fmean(losses))
