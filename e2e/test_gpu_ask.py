@@ -1,4 +1,4 @@
-"""Asking for accelerators: more than a node has is told, with the resource's name; fewer is placed."""
+"""Asking for accelerators: too many are refused by name, fewer are placed, and a new revision takes the old one's."""
 
 from collections.abc import Iterator
 
@@ -41,3 +41,20 @@ def test_too_many_are_refused_by_name_and_fewer_are_placed(story: Story, gpus: i
         return any(p["spec"].get("nodeName") for p in asked) or None
 
     story.kube.until(placed, path_of(PODS, story.namespace), 60, "a node takes the pod that asks for one")
+
+
+def test_where_no_accelerator_is_free_the_new_revision_takes_the_old_ones(story: Story, gpus: int) -> None:
+    """The accelerators are pretended ones: the engine is told to compute on the CPU."""
+    every, on_cpu = {GPU: str(gpus)}, "--device=cpu"
+    wanted = Wanted("takes").with_(resources__requests=every, resources__limits=every, engine__args=[on_cpu])
+    served = story.apply(wanted)
+    served.becomes_ready()
+    (old,) = served.pod_names()
+    served.edit(engine__args=[on_cpu, "--max-num-seqs=12"])
+    served.comes_to_say("RollingInPlace", seconds=30)
+    served.becomes_ready()
+    assert old not in served.pod_names()
+
+    served.edit(resources__requests={GPU: str(gpus + 1)}, resources__limits={GPU: str(gpus + 1)})
+    served.comes_to_say(rf"Unschedulable.*{GPU}", seconds=60)
+    assert served.condition("Available")["status"] == "True", "what cannot be placed takes nothing down"

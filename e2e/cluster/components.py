@@ -120,7 +120,7 @@ def _controller_manager(state: State) -> tuple[str, ...]:
         "--allocate-node-cidrs",
         f"--cluster-cidr={PODS}",
         f"--service-cluster-ip-range={SERVICES}",
-        "--horizontal-pod-autoscaler-sync-period=5s",
+        "--horizontal-pod-autoscaler-sync-period=2s",
         # its own 20 requests a second make the garbage collector take minutes for a thousand services
         "--kube-api-qps=200",
         "--kube-api-burst=400",

@@ -59,7 +59,7 @@ def test_every_default_is_one_that_the_schema_knows_and_the_other_way_round() ->
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert values.keys() == schema["properties"].keys() - {"global"}
     for section, defaults in values.items():
-        if isinstance(defaults, dict):
+        if isinstance(defaults, dict) and section != "profiles":  # whose names are the user's own
             assert defaults.keys() == schema["properties"][section]["properties"].keys(), section
 
 

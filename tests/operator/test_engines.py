@@ -117,4 +117,4 @@ def test_an_engine_that_does_not_tell_its_latency_gives_no_value_for_it() -> Non
 def test_an_engine_that_drops_its_requests_on_sigterm_hears_of_it_last(engine: str) -> None:
     made = catalog.program(spec(engine), "name", 500)
     drains = engine in ("vllm", "sglang")
-    assert made.pre_stop_seconds == (3 if drains else 500)
+    assert made.pre_stop_seconds == (10 if drains else 500)

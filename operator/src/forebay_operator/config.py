@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from forebay_operator.profiles import Profile
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -15,6 +17,7 @@ class Config:
 
     runtime_image: str
     engine_images: Mapping[str, str] = field(default_factory=dict)  # engine type -> image, beside the runtime's
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
     image_pull_policy: str = "IfNotPresent"
     service_account: str = ""
     credentials_role: str = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import pathlib
 import signal
 import socket
 from collections.abc import Coroutine
@@ -16,7 +17,7 @@ from typing import Any
 
 import kopf
 
-from forebay_operator import probes, telemetry
+from forebay_operator import probes, profiles, telemetry
 from forebay_operator.cluster import About, Api, Cache, LeaseHolder, LiveCluster, api_server
 from forebay_operator.config import Config
 from forebay_operator.informer import ApiServer
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TYPE=IMAGE",
         help="image of pods with that spec.engine.type, where the spec names none; may be repeated",
     )
+    parser.add_argument("--profiles-file", type=pathlib.Path, help="YAML of the profiles that resources may name")
     parser.add_argument("--image-pull-policy", default="IfNotPresent", choices=["Always", "IfNotPresent", "Never"])
     parser.add_argument("--service-account", default="", metavar="NAMESPACE/NAME", help="the operator's own account")
     parser.add_argument("--credentials-role", default="", help="ClusterRole that it binds to itself to read Secrets")
@@ -62,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging.getLogger("kopf").setLevel(max(logging.WARNING, logging.getLogger().level))
     config = Config(
         runtime_image=arguments.runtime_image,
+        profiles=profiles.read(arguments.profiles_file) if arguments.profiles_file else {},
         engine_images=dict(each.split("=", 1) for each in arguments.engine_image),
         image_pull_policy=arguments.image_pull_policy,
         service_account=arguments.service_account,

@@ -50,7 +50,9 @@ def int_or_string(pattern: str) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": either, "pattern": pattern, "maxLength": 32, "x-kubernetes-int-or-string": True})
 
 
-Quantity = Annotated[str, BeforeValidator(str), int_or_string(QUANTITY_PATTERN)]
+Quantity = Annotated[
+    str, BeforeValidator(str), StringConstraints(pattern=QUANTITY_PATTERN), int_or_string(QUANTITY_PATTERN)
+]
 Bytes = Annotated[str, BeforeValidator(str), int_or_string(BYTES_PATTERN)]
 ShortText = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 LabelValue = Annotated[str, StringConstraints(max_length=63, pattern=LABEL_VALUE)]
@@ -169,7 +171,31 @@ class Engine(Part):
     )
 
 
+class Gpu(Part):
+    count: int = Field(default=1, ge=1, le=64, description="How many each pod holds.")
+    product: LabelValue | None = Field(
+        default=None,
+        description="The GPU that a node must have, as in its label nvidia.com/gpu.product, such as NVIDIA-L40S.",
+    )
+    mig: str | None = Field(
+        default=None,
+        max_length=32,
+        pattern=r"^[0-9]+g\.[0-9]+gb(\.me)?$",
+        description="A MIG profile, such as 1g.10gb, in place of whole GPUs.",
+    )
+
+    @property
+    def resource(self) -> str:
+        return f"nvidia.com/mig-{self.mig}" if self.mig else "nvidia.com/gpu"
+
+
 class Resources(Part):
+    profile: ObjectName | None = Field(
+        default=None,
+        description="A named profile that the operator was given (values.yaml, profiles): what is said here and in "
+        "podTemplate comes on top of it.",
+    )
+    gpu: Gpu | None = Field(default=None, description="NVIDIA GPUs of each pod, in place of nvidia.com/ in limits.")
     requests: dict[str, Quantity] = Field(
         default={},
         max_length=16,
@@ -293,9 +319,10 @@ class PodTemplate(Part):
     )
     termination_grace_period_seconds: int = Field(
         default=600,
-        ge=10,
+        ge=20,
         le=86400,
-        description="How long a pod that is told to end may go on serving the requests it has, in seconds.",
+        description="How long a pod that is told to end may go on serving the requests it has, in seconds; the first "
+        "10 pass until every proxy knows.",
     )
 
 
@@ -330,10 +357,15 @@ class Spec(Part):
         description="What each pod asks for and may use, as in a pod.",
         json_schema_extra=checked(
             rule(
+                "!has(self.gpu) || [has(self.requests) ? self.requests : {}, has(self.limits) ? self.limits : {}]"
+                ".all(m, m.all(k, !k.startsWith('nvidia.com/')))",
+                "gpu and nvidia.com/ in requests or limits exclude each other",
+            ),
+            rule(
                 "!has(self.requests) || !has(self.limits) || self.requests.all(k, !(k in self.limits) || "
                 "quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",
                 "requests must not be larger than limits",
-            )
+            ),
         ),
     )
     replicas: int = Field(

@@ -26,6 +26,7 @@ from forebay_operator.observed import (
     foreign,
     left_behind,
 )
+from forebay_operator.profiles import applied
 from forebay_operator.resource import InferenceService, InvalidSpec, Spec, Status
 from forebay_operator.scaling import Mark
 
@@ -54,11 +55,12 @@ def sync(resource: InferenceService, observed: Observed, config: Config, now: da
     if taken := sorted(k for k, live in observed.children.items() if k not in former and foreign(live, resource)):
         outcome = _refuse(resource, observed, _name_taken(resource, taken), now)
         return replace(outcome, requeue_after=FOREIGN_EVERY)
-    if cause := _unsupported(spec, config):
-        return _refuse(resource, observed, cause, now)
+    understood = _understood(spec, config)
+    if isinstance(understood, Cause):
+        return _refuse(resource, observed, understood, now)
     if observed.rival:
         return _refuse(resource, observed, _model_name_taken(resource, observed.rival), now)
-    return _serve(resource, spec, observed, config, now, former)
+    return _serve(resource, understood, observed, config, now, former)
 
 
 def _serve(
@@ -95,15 +97,20 @@ def _refuse(resource: InferenceService, observed: Observed, cause: Cause, now: d
     return Outcome(None, status.refused(resource, observed, cause, _selector(resource), now))
 
 
-def _unsupported(spec: Spec, config: Config) -> Cause | None:
-    """What the chosen engine cannot do, or cannot do without."""
+def _understood(spec: Spec, config: Config) -> Spec | Cause:
+    """The spec with its profile's fields; or what is unknown here, or the chosen engine cannot do, or do without."""
+    try:
+        spec = applied(spec, config.profiles)
+    except KeyError as e:
+        known = ", ".join(sorted(config.profiles)) or "none"
+        return Cause("NoSuchProfile", f"spec.resources.profile: there is no {e.args[0]!r}; the operator knows: {known}")
     engine = spec.engine
     if refusals := catalog.refusals(spec):
         return Cause("UnsupportedByEngine", f"engine {engine.type} cannot honour {'; '.join(refusals)}")
     if not engine.image and not config.image(engine.type):
         said = f"the operator was given no image for engine {engine.type}: set spec.engine.image"
         return Cause("NoEngineImage", said)
-    return None
+    return spec
 
 
 def _name_taken(resource: InferenceService, kinds: list[str]) -> Cause:

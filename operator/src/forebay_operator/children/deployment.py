@@ -13,7 +13,7 @@ from forebay_operator.resource import InferenceService, Spec
 
 CONTAINER, FETCHER = "runtime", "fetch"
 USER = 65532
-PROXY_SECONDS = 3  # until every proxy knows that a pod is to end
+PROXY_SECONDS = 10  # until every proxy knows that a pod is to end
 END_SECONDS = 2  # what is left of the grace for the process to end after its last request
 RESTRICTED = {
     "allowPrivilegeEscalation": False,
