@@ -51,6 +51,8 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
         "--served-model-name", action="append", metavar="NAME", help="may be given again; default: the path's last part"
     )
     add("--api-key", type=_api_key, default=os.environ.get("FOREBAY_API_KEY"), help="default: FOREBAY_API_KEY")
+    add("--tool-call-parser", choices=("auto", "hermes", "llama3", "mistral", "gemma"), default="auto")
+    add("--reasoning-parser", choices=("auto", "none", "think"), default="auto", help="think: <think> … </think>")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add("--dtype", choices=("auto", "bfloat16", "float16", "float32", "float64"), default="auto")
     add("--quantization", choices=("auto", "none", "int8", "int4"), default="auto",
@@ -174,6 +176,8 @@ def _server_config(args: argparse.Namespace) -> ServerConfig:
         port=args.port,
         served_names=tuple(args.served_model_name or [own]),
         api_key=args.api_key,
+        tool_call_parser=None if args.tool_call_parser == "auto" else args.tool_call_parser,
+        reasoning=None if args.reasoning_parser == "auto" else args.reasoning_parser == "think",
         drain_grace=args.drain_grace,
         stall_budget=args.stall_budget,
         request_timeout=args.request_timeout,

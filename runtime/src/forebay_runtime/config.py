@@ -44,6 +44,8 @@ class ServerConfig:
     port: int = 8000
     served_names: tuple[str, ...] = ()
     api_key: str | None = None
+    tool_call_parser: str | None = None  # by name, see text/tool_formats.py; None: what the chat template teaches
+    reasoning: bool | None = None  # thoughts are told from what is said; None: if the chat template knows them
     drain_grace: float = 30.0
     stall_budget: float = 60.0
     max_body_bytes: int = 8 << 20

@@ -14,6 +14,7 @@ Client = httpx.AsyncClient
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 USER = [{"role": "user", "content": "the mill"}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
+CALLED = {"type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
 @pytest.fixture
@@ -87,9 +88,24 @@ async def test_a_wrong_field_is_refused_by_name(client: Client, path: str, field
     ("field", "value"),
     [
         ("top_logprobs", 2),
-        ("tools", [TOOL]),
+        ("tools", [{"type": "function"}]),
+        ("tools", [{"type": "browser"}]),
+        ("tools", "f"),
+        ("tools", [{"type": "function", "function": {"name": ""}}]),
+        ("tools", [{"type": "function", "function": {"name": "a b"}}]),
+        ("tools", [{"type": "function", "function": {"name": "f", "parameters": {"type": "string"}}}]),
+        ("tools[1].function.name", [TOOL, TOOL]),
+        ("tools", [{"type": "function", "function": {"name": f"f{i}"}} for i in range(129)]),
         ("tool_choice", "required"),
+        ("tool_choice", "maybe"),
         ("tool_choice", {"type": "function", "function": {"name": "f"}}),
+        ("tool_choice", {"type": "function"}),
+        ("parallel_tool_calls", 1),
+        ("messages", [*USER, {"role": "assistant", "tool_calls": [{"id": "1"}]}]),
+        ("messages", [*USER, {"role": "assistant", "tool_calls": [{"id": 1, **CALLED}]}]),
+        ("messages", [*USER, {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f"}}]}]),
+        ("messages", [{"role": "user", "content": "x", "tool_calls": [{"id": "1", **CALLED}]}]),
+        ("messages", [*USER, {"role": "tool", "content": "x"}]),
         ("response_format", "json"),
         ("response_format", {}),
         ("functions", [{"name": "f"}]),
@@ -104,7 +120,8 @@ async def test_a_wrong_field_is_refused_by_name(client: Client, path: str, field
     ],
 )
 async def test_what_chats_can_t_do_yet_is_refused_by_name(client: Client, field: str, value: Any) -> None:
-    assert (await refused(client, **{field: value}))["param"].startswith(field)
+    name = field.partition("[")[0]
+    assert (await refused(client, **{name: value}))["param"].startswith(field)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +160,7 @@ async def test_what_completions_can_t_do_is_refused_by_name(client: Client, fiel
                 {"role": "user", "content": [{"type": "text", "text": ""}]},
             ]
         },
-        {"messages": [*USER, {"role": "assistant", "content": None, "tool_calls": [{"id": "1", **TOOL}]}, *USER]},
+        {"messages": [*USER, {"role": "assistant", "content": None, "tool_calls": [{"id": "1", **CALLED}]}, *USER]},
         {"temperature": 2, "top_p": 0, "top_k": -1, "seed": -1},
     ],
 )

@@ -22,6 +22,7 @@ from forebay_runtime.config import ServerConfig
 from forebay_runtime.request import RequestError
 from forebay_runtime.server import errors
 from forebay_runtime.server.admission import Admission
+from forebay_runtime.server.answering import AnswerStyle
 from forebay_runtime.server.auth import ApiKeyGuard
 from forebay_runtime.server.endpoint import GenerationEndpoint, Service
 from forebay_runtime.server.health import Health
@@ -41,6 +42,8 @@ from forebay_runtime.server.served import Served
 from forebay_runtime.server.tokenization import Tokenization
 from forebay_runtime.server.unknown_fields import UnknownFields
 from forebay_runtime.server.unsupported import PATHS
+from forebay_runtime.text.reasoning import BEGIN
+from forebay_runtime.text.tool_formats import FORMATS, format_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,8 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
     names = ServedNames(config.served_names)
     metrics = Metrics(names.first, served.version, lambda: _load(loop, admission))
     max_model_len = served.scheduler.max_model_len
-    reader = PromptReader(served.tokenizer, served.template, served.vocab_size, max_model_len)
+    style = _style(served.tokenizer.chat_template, config)
+    reader = PromptReader(served.tokenizer, served.template, style.tool_format, served.vocab_size, max_model_len)
     service = Service(
         loop,
         admission,
@@ -90,7 +94,7 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
     async def openapi(_request: Request) -> Response:
         return described()
 
-    chat = ChatDialect(reader, served.tokenizer)
+    chat = ChatDialect(reader, served.tokenizer, style)
     routes: list[BaseRoute] = [
         Route("/v1/chat/completions", GenerationEndpoint(service, chat), methods=["POST"]),
         Route(
@@ -113,6 +117,12 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         *(Route(path, _not_offered, methods=["GET", "POST"]) for path in sorted(PATHS)),
     ]
     return Application(_fastapi(routes, config), loop, admission)
+
+
+def _style(template: str | None, config: ServerConfig) -> AnswerStyle:
+    name = config.tool_call_parser
+    thinks = BEGIN in (template or "") if config.reasoning is None else config.reasoning
+    return AnswerStyle(format_of(template) if name is None else FORMATS[name], thinks)
 
 
 def _fastapi(routes: list[BaseRoute], config: ServerConfig) -> FastAPI:

@@ -8,6 +8,7 @@ from typing import Any
 
 from forebay_runtime.request import RequestError
 from forebay_runtime.server import unsupported
+from forebay_runtime.server.answering import AnswerStyle, plan
 from forebay_runtime.server.chunks import Chunks
 from forebay_runtime.server.constraints import constraint_of
 from forebay_runtime.server.dialects import Head, Plan, Reply
@@ -22,13 +23,12 @@ from forebay_runtime.text.tokenizer import Tokenizer
 class ChatDialect:
     id_prefix = "chatcmpl-"
 
-    def __init__(self, reader: PromptReader, tokenizer: Tokenizer) -> None:
-        self._reader, self._tokenizer = reader, tokenizer
+    def __init__(self, reader: PromptReader, tokenizer: Tokenizer, style: AnswerStyle) -> None:
+        self._reader, self._tokenizer, self._style = reader, tokenizer, style
 
     def parse(self, body: dict[str, Any]) -> ChatCompletionRequest:
         wire = parse(ChatCompletionRequest, body)
         unsupported.refuse_unsupported(body, unsupported.CHAT)
-        unsupported.refuse_constraints(body)
         return wire
 
     def generated(self, asked: ChatCompletionRequest) -> ChatCompletionRequest:
@@ -41,7 +41,7 @@ class ChatDialect:
         return [self._reader.chat(asked)]
 
     def plan(self, asked: ChatCompletionRequest, prompts: Sequence[Prompt]) -> Plan:
-        return Plan(constraint_of(asked))
+        return plan(asked, prompts[0], self._style, self._tokenizer)
 
     def reply(
         self, asked: ChatCompletionRequest, prompts: Sequence[Prompt], generation: Generation, head: Head
@@ -57,12 +57,12 @@ def plan_in_words_of(
 ) -> Plan:
     """A chat's plan, where `names` lead from the chat's fields to those of the dialect that asked for the chat."""
     try:
-        plan = chat.plan(asked, prompts)
+        made = chat.plan(asked, prompts)
     except RequestError as e:
         raise renamed(e, names) from None
-    if plan.constraint is None:
-        return plan
-    return replace(plan, constraint=replace(plan.constraint, param=renamed_param(plan.constraint.param, names)))
+    if made.constraint is None:
+        return made
+    return replace(made, constraint=replace(made.constraint, param=renamed_param(made.constraint.param, names)))
 
 
 class CompletionDialect:

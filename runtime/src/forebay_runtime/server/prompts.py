@@ -9,6 +9,8 @@ from forebay_runtime.request import RequestError
 from forebay_runtime.server.protocol import Conversation
 from forebay_runtime.text.chat import RESERVED, ChatTemplate
 from forebay_runtime.text.tokenizer import Tokenizer
+from forebay_runtime.text.tool_formats import ToolFormat
+from forebay_runtime.text.tool_prompt import ToolPrompter
 
 _MAX_PROMPTS = 2048
 
@@ -23,9 +25,15 @@ class PromptReader:
     """Of one model. Thread-safe, so that long texts can be read off the event loop."""
 
     def __init__(
-        self, tokenizer: Tokenizer, template: ChatTemplate | None, vocab_size: int, max_model_len: int
+        self,
+        tokenizer: Tokenizer,
+        template: ChatTemplate | None,
+        tool_format: ToolFormat,
+        vocab_size: int,
+        max_model_len: int,
     ) -> None:
         self._tokenizer, self._template = tokenizer, template
+        self._prompter = None if template is None else ToolPrompter(template, tool_format)
         self._vocab_size, self._max_model_len = vocab_size, max_model_len
         # No text longer than this fits; twice, because a normalizer may shorten it.
         self._max_chars = 2 * max_model_len * tokenizer.longest_piece
@@ -34,13 +42,14 @@ class PromptReader:
         return Prompt(self._checked(self.chat_ids(chat), "messages"))
 
     def chat_ids(self, chat: Conversation) -> list[int]:
-        if self._template is None:
+        if self._template is None or self._prompter is None:
             raise RequestError(
                 "This model has no chat template; use /v1/completions.", code="no_chat_template", param="messages"
             )
-        given = [m.for_template() for m in chat.messages]
+        tools = [tool.model_dump(exclude_unset=True) for tool in chat.callable_tools]
+        given, told = self._prompter.prepared([m.for_template() for m in chat.messages], tools)
         self._check_length(sum(len(m["content"]) for m in given), "messages")
-        return self._template.encode(given, variables_of(chat), continue_final=bool(chat.continue_final_message))
+        return self._template.encode(given, variables_of(chat) | told, continue_final=bool(chat.continue_final_message))
 
     def text(self, text: str, *, add_special_tokens: bool = True) -> Prompt:
         self._check_length(len(text), "prompt")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from forebay_runtime.server.wire import Wire, at_fault
 
@@ -68,13 +68,37 @@ class StreamOptions(Wire):
     continuous_usage_stats: bool | None = None
 
 
+class CalledFunction(Wire):
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    name: str
+    arguments: str  # JSON, as the model wrote it
+
+
+class ToolCall(Wire):
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    id: str
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+
 class Message(Wire):
     model_config = ConfigDict(strict=True, extra="allow")  # templates read more than we do
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Annotated[str | None, BeforeValidator(_text_of, json_schema_input_type=ContentField)] = None
     name: str | None = None
-    tool_calls: list[dict[str, Any]] | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+
+    @model_validator(mode="after")
+    def _check_role(self) -> Self:
+        if self.tool_calls and self.role != "assistant":
+            raise ValueError(f"a message of role {self.role!r} has no tool_calls")
+        if self.role == "tool" and self.tool_call_id is None:
+            raise ValueError("a message of role 'tool' needs a tool_call_id")
+        return self
 
     @model_validator(mode="after")
     def _check_content(self) -> Self:
@@ -88,18 +112,62 @@ class Message(Wire):
         message["role"] = "system" if self.role == "developer" else self.role
         message["content"] = self.content or ""
         if self.tool_calls:
-            message["tool_calls"] = [_with_parsed_arguments(call) for call in self.tool_calls]
+            message["tool_calls"] = [_with_parsed_arguments(call) for call in message["tool_calls"]]
         return message
 
 
 def _with_parsed_arguments(call: dict[str, Any]) -> dict[str, Any]:
-    function = call.get("function")
-    if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
-        return call
+    """What a model wrote may be no JSON, and is then given as it is."""
+    function = call["function"]
     try:
         return call | {"function": function | {"arguments": json.loads(function["arguments"])}}
     except (ValueError, RecursionError):
         return call
+
+
+class ToolFunction(Wire):
+    model_config = ConfigDict(strict=True, extra="allow")  # templates read more than we do
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_.:/-]{1,64}$")
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+    @field_validator("parameters")
+    @classmethod
+    def _check_parameters(cls, parameters: dict[str, Any] | None) -> dict[str, Any] | None:
+        if parameters is not None and parameters.get("type", "object") != "object":
+            raise ValueError("must be the schema of an object")
+        return parameters
+
+
+class ChatTool(Wire):
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    type: Literal["function"]
+    function: ToolFunction
+
+
+class FunctionName(Wire):
+    name: str
+
+
+class NamedTool(Wire):
+    type: Literal["function"]
+    function: FunctionName
+
+
+class AllowedTools(Wire):
+    mode: Literal["auto", "required"]
+    tools: list[NamedTool] = Field(min_length=1)
+
+
+class AllowedToolsChoice(Wire):
+    type: Literal["allowed_tools"]
+    allowed_tools: AllowedTools
+
+
+ToolChoice = Literal["none", "auto", "required"] | NamedTool | AllowedToolsChoice
 
 
 class Sampling(Wire):
@@ -167,11 +235,49 @@ class Conversation(Wire):
     """What a chat's prompt is made of."""
 
     messages: list[Message] = Field(min_length=1)
-    tools: list[dict[str, Any]] | None = None
+    tools: list[ChatTool] | None = Field(None, max_length=128)
+    tool_choice: ToolChoice | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     reasoning_effort: str | None = None
+
+    @model_validator(mode="after")
+    def _check_tools(self) -> Self:
+        names = [tool.function.name for tool in self.tools or ()]
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                raise at_fault(f"tools[{i}].function.name", f"{name!r} is there twice")
+        missing = [name for name in self._chosen_names if name not in names]
+        if missing:
+            raise at_fault("tool_choice", f"there is no tool {missing[0][:64]!r}")
+        if self.must_call and not names:
+            raise at_fault("tool_choice", "only together with tools")
+        return self
+
+    @property
+    def callable_tools(self) -> list[ChatTool]:
+        """Those that the answer may call."""
+        if self.tool_choice == "none":
+            return []
+        chosen = self._chosen_names
+        return [tool for tool in self.tools or () if not chosen or tool.function.name in chosen]
+
+    @property
+    def must_call(self) -> bool:
+        choice = self.tool_choice
+        if isinstance(choice, AllowedToolsChoice):
+            return choice.allowed_tools.mode == "required"
+        return choice == "required" or isinstance(choice, NamedTool)
+
+    @property
+    def _chosen_names(self) -> list[str]:
+        match self.tool_choice:
+            case NamedTool(function=function):
+                return [function.name]
+            case AllowedToolsChoice(allowed_tools=allowed):
+                return [tool.function.name for tool in allowed.tools]
+        return []
 
     @model_validator(mode="after")
     def _check_end(self) -> Self:
@@ -186,6 +292,7 @@ class ChatCompletionRequest(_Generation, Conversation):
     max_completion_tokens: int | None = Field(None, ge=1)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
+    parallel_tool_calls: bool | None = None
 
     @model_validator(mode="after")
     def _check_logprobs(self) -> Self:

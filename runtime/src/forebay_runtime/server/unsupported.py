@@ -38,7 +38,7 @@ CHAT: dict[str, Neutral] = _BOTH | {
     "echo": _NOTHING,
 }
 COMPLETIONS: dict[str, Neutral] = _BOTH | {"suffix": _NOTHING}
-NAMES = frozenset((*CHAT, *COMPLETIONS, "tools", "tool_choice"))
+NAMES = frozenset((*CHAT, *COMPLETIONS))
 PATHS = frozenset(
     f"/v1/{name}"
     for name in (
@@ -55,15 +55,6 @@ def refuse_unsupported(body: Mapping[str, Any], features: Mapping[str, Neutral])
         value = body.get(name)
         if value is not None and not neutral(value):
             raise _unsupported(name, f"{name} is not supported by this server.")
-
-
-def refuse_constraints(body: Mapping[str, Any]) -> None:
-    """Of a chat: tools that may be called."""
-    tools, choice = body.get("tools"), body.get("tool_choice")
-    if tools and choice != "none":
-        raise _unsupported("tools", 'tools are not supported by this server, except with tool_choice "none".')
-    if choice not in (None, "none", "auto"):
-        raise _unsupported("tool_choice", "tool_choice is not supported by this server, except none.")
 
 
 def _unsupported(param: str, message: str) -> RequestError:

@@ -61,7 +61,7 @@ class Detokenizer:
 
     def _release(self, stop: tuple[int, str] | None) -> str:
         if stop is None:
-            return self._take(len(self._held) - max(_overlap(self._held, stop) for stop in self._stop))
+            return self._take(len(self._held) - max(overlap(self._held, stop) for stop in self._stop))
         at, self.stop_string = stop
         text = self._take(at + len(self.stop_string) if self._include_stop else at)
         self._held = ""
@@ -73,7 +73,7 @@ class Detokenizer:
         return text
 
 
-def _overlap(text: str, stop: str) -> int:
+def overlap(text: str, stop: str) -> int:
     """Length of the longest proper beginning of `stop` that `text` ends with."""
     for length in range(min(len(stop) - 1, len(text)), 0, -1):
         if text.endswith(stop[:length]):

@@ -6,9 +6,12 @@ import enum
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from forebay_runtime.text.tokenizer import Tokenizer
 
 MAX_SOURCE = 256 << 10  # characters
 # Weak models fill an answer with blanks where they may; a blank after a separator is all that is allowed.
@@ -36,10 +39,14 @@ class GrammarKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class GrammarSource:
-    """Whole texts that match it are the answers it allows."""
+    """Whole texts that match it are the answers it allows.
+
+    `frame`: Lark rules around it, in which it is called @answer.
+    """
 
     kind: GrammarKind
     text: str
+    frame: str | None = None
 
 
 def json_schema(schema: dict[str, Any] | bool) -> GrammarSource:
@@ -62,12 +69,22 @@ def choice(texts: Sequence[str]) -> GrammarSource:
     return GrammarSource(GrammarKind.GRAMMAR, f"start: CHOICE\nCHOICE: {alternatives}")
 
 
+def lark_text(text: str, markers: Iterable[str], tokenizer: Tokenizer) -> str:
+    """Lark for a text. A marker in it that is a control token can only come as that token; nothing for no text."""
+    special = {m: min(ids) for m in markers if (ids := tokenizer.ids_of({m}) & tokenizer.special_ids)}
+    if not special:
+        return json.dumps(text) if text else ""
+    parts = re.split("(" + "|".join(map(re.escape, special)) + ")", text)
+    return " ".join(f"<[{special[part]}]>" if part in special else json.dumps(part) for part in parts if part)
+
+
 def translated(source: GrammarSource) -> str:
     """llguidance's own form. May take seconds. GrammarError."""
     from llguidance import LLMatcher
 
-    if len(source.text) > MAX_SOURCE:
-        raise GrammarError(f"it has {len(source.text)} characters; at most {MAX_SOURCE} are taken")
+    size = len(source.text) + len(source.frame or "")
+    if size > MAX_SOURCE:
+        raise GrammarError(f"it has {size} characters; at most {MAX_SOURCE} are taken")
     try:
         match source.kind:
             case GrammarKind.JSON_SCHEMA:
@@ -78,7 +95,12 @@ def translated(source: GrammarSource) -> str:
                 grammar = LLMatcher.grammar_from_lark(_lark(source.text))
     except ValueError as e:
         raise GrammarError(one_line(str(e))) from e
-    return str(grammar)
+    return str(grammar) if source.frame is None else _framed(str(grammar), source.frame)
+
+
+def _framed(grammar: str, frame: str) -> str:
+    inner = json.loads(grammar)["grammars"][0] if grammar.startswith("{") else {"lark_grammar": grammar}
+    return json.dumps({"grammars": [{"lark_grammar": frame}, inner | {"name": "answer"}]})
 
 
 def one_line(text: str) -> str:
