@@ -5,7 +5,7 @@ MODEL ?= .models/smollm2
 PORT ?= 8000
 ARGS ?=
 
-.PHONY: up down models run check test bench crds venv lock
+.PHONY: up down models run check test sanitize bench crds venv lock
 
 up:             ## a Kubernetes, the images, the chart, a served model, one answer
 	python3 e2e/cluster/up.py
@@ -31,13 +31,19 @@ run: models     ## the runtime alone on 127.0.0.1, no Kubernetes
 crds: venv      ## crds/ from the pydantic models
 	.venv/bin/forebay crds > crds/inferenceservices.yaml
 	cp crds/inferenceservices.yaml helm/forebay/files/
-	cp crds/inferenceservices.yaml helm/forebay/files/
 
 check: venv     ## everything that needs no cluster
 	$(PY) -m tests.gate check
 
 test: venv models  ## everything
 	$(PY) -m tests.gate test
+
+SANITIZED := .state/sanitized
+sanitize: venv  ## the tests of the native kernels with every access checked (ASan, UBSan)
+	$(PY) runtime/build_kernels.py $(SANITIZED) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	FOREBAY_TEST_KERNELS=$(SANITIZED) $(PY) -m pytest -q --timeout 600 \
+	tests/runtime/kernels/test_native.py tests/runtime/equalities/test_native.py tests/runtime/models/test_logits.py
 
 bench: venv models ## beside llama.cpp and others, in one run: an hour or two; `$(PY) -m bench --help` for a part of it
 	$(PY) -m bench --output bench/results/cpu.json

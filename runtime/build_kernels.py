@@ -1,4 +1,4 @@
-"""Compiles the native CPU kernels, one library per instruction set: `python3 build_kernels.py DIRECTORY`.
+"""Compiles the native CPU kernels, one library per instruction set: `python3 build_kernels.py DIRECTORY [FLAG ...]`.
 
 Standard library only: the image's build stage runs it by itself, the package's build backend calls it.
 """
@@ -69,9 +69,9 @@ def build(directory: Path, extra: tuple[str, ...] = ()) -> list[Path]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
-    made = build(Path(sys.argv[1]))
+    made = build(Path(sys.argv[1]), tuple(sys.argv[2:]))
     if not made:
         sys.exit("no C++ compiler: set CXX or install g++")
     sys.stdout.writelines(f"{path}\n" for path in made)

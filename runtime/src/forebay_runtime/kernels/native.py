@@ -33,7 +33,7 @@ _SETS = {
     "avx2": _AVX2,
     "portable": frozenset[str](),
 }
-_FOLDER = Path(__file__).parent / "cpu"
+FOLDER = Path(__file__).parent / "cpu"
 
 
 class CLinear(ctypes.Structure):
@@ -197,7 +197,7 @@ def instruction_sets(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
 def native_library(name: str | None = None) -> NativeLibrary | None:
     """The kernels of the best set that was built and that runs here, or of the one named; None where there are none."""
     for candidate in instruction_sets():
-        path = _FOLDER / f"libforebay_cpu_{candidate}.so"
+        path = FOLDER / f"libforebay_cpu_{candidate}.so"
         if name in (None, candidate) and path.is_file():
             return NativeLibrary(candidate, path)
     return None

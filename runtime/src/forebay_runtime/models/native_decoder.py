@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -50,8 +51,9 @@ class NativeDecoder:
         if block_size % TILE:
             raise ValueError(f"blocks of {block_size} tokens: the native kernels need a multiple of {TILE}")
         self._library, self._decoder, self._block_size = library, decoder, block_size
-        self._keys = torch.zeros(config.num_layers, config.num_kv_heads, slots * config.head_dim, dtype=dtype)
-        self._values = torch.zeros(config.num_layers, config.num_kv_heads, slots * padded(config.head_dim), dtype=dtype)
+        heads = config.num_layers * config.num_kv_heads
+        self._keys = _untouched_zeros(heads * slots * config.head_dim, dtype).view(config.num_layers, -1)
+        self._values = _untouched_zeros(heads * slots * padded(config.head_dim), dtype).view(config.num_layers, -1)
         self._logits = torch.empty(0, config.vocab_size)
         self._layers = (CLayer * config.num_layers)(*(self._layer(i, layer) for i, layer in enumerate(decoder.layers)))
         model = _c_model(decoder, slots, CACHE_TYPES[dtype], max_tokens)
@@ -110,6 +112,11 @@ class NativeDecoder:
         )
         self._library.step(self._handle, step)
         return self._logits[: len(logits_rows)]
+
+
+def _untouched_zeros(count: int, dtype: torch.dtype) -> Tensor:
+    """Memory that the kernel hands out page by page when it is written: torch's own zeros write it all at once."""
+    return torch.from_numpy(np.zeros(count * dtype.itemsize, dtype=np.uint8)).view(dtype)
 
 
 def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:

@@ -33,6 +33,12 @@ static void gated(const float* gate_up, int n, int activation, float* out) {
   }
 }
 
+FB_INLINE int32_t sum_of_group(const int8_t* q) {
+  alignas(64) int8_t bytes[64] = {};
+  std::memcpy(bytes, q, kGroup);
+  return reduce_add(dot4(set1_int(0), set1_int(0x01010101), load_bytes(bytes)));
+}
+
 // Row `row` of a product's input from x (k). The stride is beyond k by at least what the product reads past it.
 static void prepare(const Linear& w, const float* x, const Input& in, int row) {
   const int k = w.k;
@@ -49,8 +55,7 @@ static void prepare(const Linear& w, const float* x, const Input& in, int row) {
     const F inverse = set1(most > 0 ? 127 / most : 0);
     store_int8(q + at, mul(first, inverse));
     store_int8(q + at + kLanes, mul(second, inverse));
-    int32_t sum = 0;
-    for (int i = 0; i < kGroup; i++) sum += q[at + i];
+    const int32_t sum = sum_of_group(q + at);
     const float scale = most / 127;
     in.scales[row * in.groups + g] = scale;
     if (w.kind == kInt8)

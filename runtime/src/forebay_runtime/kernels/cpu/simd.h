@@ -265,20 +265,32 @@ FB_INLINE void store_some(float* p, F a, int count) {
 }
 
 // In one fixed order, so that a sum doesn't depend on where it is taken.
+#if defined(__AVX512F__)
+FB_INLINE float reduce_add(F a) { return _mm512_reduce_add_ps(a); }
+FB_INLINE float reduce_max(F a) { return _mm512_reduce_max_ps(a); }
+FB_INLINE int32_t reduce_add(I a) { return _mm512_reduce_add_epi32(bits(a)); }
+#else
 FB_INLINE float reduce_add(F a) {
-  float v[16];
+  float v[kLanes];
   store(v, a);
   for (int width = 8; width; width /= 2)
     for (int i = 0; i < width; i++) v[i] += v[i + width];
   return v[0];
 }
 FB_INLINE float reduce_max(F a) {
-  float v[16];
+  float v[kLanes];
   store(v, a);
   for (int width = 8; width; width /= 2)
     for (int i = 0; i < width; i++) v[i] = v[i] > v[i + width] ? v[i] : v[i + width];
   return v[0];
 }
+FB_INLINE int32_t reduce_add(I a) {
+  int32_t v[kLanes], sum = 0;
+  std::memcpy(v, &a, sizeof v);
+  for (int32_t one : v) sum += one;
+  return sum;
+}
+#endif
 
 // e ** x for x <= 88, within two units in the last place; 0 below -87.3, minus infinity included.
 FB_INLINE F exp(F x) {
