@@ -35,11 +35,16 @@ class ApiError(Exception):
 
 
 class ApiServer:
-    """The API server. The token, where one is given, is read for each request: it is renewed on disk."""
+    """The API server. `authorization` gives the header of each request anew: tokens are renewed meanwhile."""
 
-    def __init__(self, url: str, token: pathlib.Path | None = None, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        authorization: Callable[[], str | None] = lambda: None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.url = url
-        self._token = token
+        self.authorization = authorization
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
 
@@ -48,7 +53,7 @@ class ApiServer:
         """As the pod's service account."""
         at = f"[{host}]" if ":" in host else host
         tls = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
-        return cls(f"https://{at}:{port}", ACCOUNT / "token", tls)
+        return cls(f"https://{at}:{port}", lambda: f"Bearer {(ACCOUNT / 'token').read_text().strip()}", tls)
 
     async def close(self) -> None:
         if self._session:
@@ -104,8 +109,8 @@ class ApiServer:
         if self._session is None:
             self._session = aiohttp.ClientSession()
         sent = dict(headers or {})
-        if self._token:
-            sent["Authorization"] = f"Bearer {self._token.read_text().strip()}"
+        if authorization := self.authorization():
+            sent["Authorization"] = authorization
         return self._session.request(
             method, self.url + path, params=dict(query), headers=sent, ssl=self._tls or True, **kw
         )

@@ -1,6 +1,7 @@
 """The only door to Kubernetes: `LiveCluster` observes, applies, prunes and writes status."""
 
-from forebay_operator.cluster.api import Api, api_server
+from forebay_operator.cluster.access import api_server
+from forebay_operator.cluster.api import Api
 from forebay_operator.cluster.cache import About, Cache
 from forebay_operator.cluster.lease import LeaseHolder
 from forebay_operator.cluster.live import LiveCluster

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import pathlib
 import re
 from collections.abc import Callable
 from typing import Any
 
 import aiohttp
 
-from forebay_operator import kubeconfig, telemetry
+from forebay_operator import telemetry
 from forebay_operator.informer import ApiServer
 from forebay_operator.refusal import ApiError, ClusterUnavailable
 
 JSON, MERGE, JSON_PATCH = "application/json", "application/merge-patch+json", "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-
-
-def api_server() -> ApiServer:
-    """As KUBECONFIG says, else as the pod's service account."""
-    if path := os.environ.get("KUBECONFIG"):
-        return kubeconfig.api_server(pathlib.Path(path))
-    return ApiServer.in_cluster(os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"])
 
 
 class Api:
