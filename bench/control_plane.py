@@ -25,7 +25,8 @@ from typing import Any
 
 import aiohttp
 
-from forebay_operator import crd, kubeconfig
+from forebay_operator import crd
+from forebay_operator.cluster import api_server
 from forebay_operator.informer import ApiError, ApiServer
 from forebay_operator.observed import CHILD_KINDS
 
@@ -79,6 +80,11 @@ def manifest(name: str, replicas: int) -> Object:
 
 
 # ------------------------------------------------------------------ what counts as done
+async def known(cluster: Cluster) -> bool:
+    """A kind that was made just now is served a moment later."""
+    return await cluster.send("GET", SERVICES) == 200
+
+
 async def served(cluster: Cluster, count: int, argument: str) -> bool:
     """Every service has its children, as its present generation wants them, and a status that says so."""
     services = await cluster.items(SERVICES)
@@ -225,6 +231,7 @@ async def run(args: argparse.Namespace, server: ApiServer) -> None:
     at = f"{SERVICES}/"
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     made = await cluster.send("POST", crds, crd.manifest()) == 201
+    await until(lambda: known(cluster), 30)
     await cluster.send("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     await until(lambda: gone(cluster))
     operator = Operator(args.log)
@@ -270,7 +277,7 @@ async def main() -> None:
     parser.add_argument("--idle", type=int, default=20, help="seconds in which nothing may be written")
     parser.add_argument("--log", type=pathlib.Path, default=pathlib.Path("/dev/null"), help="of the operator")
     args = parser.parse_args()
-    server = kubeconfig.api_server(pathlib.Path(os.environ["KUBECONFIG"]))
+    server = api_server()
     try:
         await run(args, server)
     except ApiError as e:
