@@ -18,7 +18,7 @@ from typing import Any
 import kopf
 
 from forebay_operator import probes, profiles, telemetry
-from forebay_operator.cluster import About, Api, Cache, LeaseHolder, LiveCluster, api_server
+from forebay_operator.cluster import About, AccessError, Api, Cache, LeaseHolder, LiveCluster, api_server
 from forebay_operator.config import Config
 from forebay_operator.informer import ApiServer
 from forebay_operator.observed import CHILD_KINDS
@@ -71,7 +71,11 @@ def run(arguments: argparse.Namespace) -> int:
         credentials_role=arguments.credentials_role,
         resync=timedelta(seconds=arguments.resync_seconds),
     )
-    return asyncio.run(_main(config, arguments.port, arguments.lease, arguments.identity))
+    try:
+        return asyncio.run(_main(config, arguments.port, arguments.lease, arguments.identity))
+    except AccessError as e:
+        log.error("no way to the API server: %s", e)
+        return 1
 
 
 async def _main(config: Config, port: int, lease: str, identity: str) -> int:
