@@ -73,7 +73,7 @@ class CModel(ctypes.Structure):
             )
         ),
         *((name, c_float) for name in ("norm_eps", "embedding_scale", "attention_softcap", "final_softcap")),
-        ("slots", c_int64),
+        ("block_bytes", c_int64),
         ("embedding", CLinear),
         ("head", CLinear),
         ("norm", c_void_p),

@@ -47,22 +47,25 @@ class NativeDecoder:
         dtype: torch.dtype,
         max_tokens: int,
     ) -> None:
-        config, slots = decoder.config, num_blocks * block_size
+        config = decoder.config
         if block_size % TILE:
             raise ValueError(f"blocks of {block_size} tokens: the native kernels need a multiple of {TILE}")
         self._library, self._decoder, self._block_size = library, decoder, block_size
-        heads = config.num_layers * config.num_kv_heads
-        self._keys = _untouched_zeros(heads * slots * config.head_dim, dtype).view(config.num_layers, -1)
-        self._values = _untouched_zeros(heads * slots * padded(config.head_dim), dtype).view(config.num_layers, -1)
+        self._key_bytes = config.num_kv_heads * block_size * config.head_dim * dtype.itemsize
+        self._layer_bytes = block_size * kv_bytes_per_token(config, dtype) // config.num_layers
+        block_bytes = config.num_layers * self._layer_bytes
+        # zeros are handed out page by page when they are written; a block is in one place, so few pages are touched
+        self._cache = np.zeros(num_blocks * block_bytes, dtype=np.uint8)
         self._logits = torch.empty(0, config.vocab_size)
         self._layers = (CLayer * config.num_layers)(*(self._layer(i, layer) for i, layer in enumerate(decoder.layers)))
-        model = _c_model(decoder, slots, CACHE_TYPES[dtype], max_tokens)
+        model = _c_model(decoder, block_bytes, CACHE_TYPES[dtype], max_tokens)
         model.layers = self._layers
         self._handle = library.create(model)
         self._finalizer = weakref.finalize(self, library.destroy, self._handle)
 
     def _layer(self, index: int, layer: DecoderLayer) -> CLayer:
         attention = layer.attention
+        keys = self._cache.ctypes.data + index * self._layer_bytes
         rotation = torch.view_as_real(self._decoder.rotations[attention.layer.rope])
         return CLayer(
             qkv=_linear(attention.qkv),
@@ -77,8 +80,8 @@ class NativeDecoder:
             key_norm=_weight(attention.key_norm),
             rotation=rotation.data_ptr(),
             window=attention.layer.sliding_window or 0,
-            keys=self._keys[index].data_ptr(),
-            values=self._values[index].data_ptr(),
+            keys=keys,
+            values=keys + self._key_bytes,
         )
 
     def __call__(
@@ -114,16 +117,11 @@ class NativeDecoder:
         return self._logits[: len(logits_rows)]
 
 
-def _untouched_zeros(count: int, dtype: torch.dtype) -> Tensor:
-    """Memory that the kernel hands out page by page when it is written: torch's own zeros write it all at once."""
-    return torch.from_numpy(np.zeros(count * dtype.itemsize, dtype=np.uint8)).view(dtype)
-
-
 def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:
     return config.num_layers * config.num_kv_heads * (config.head_dim + padded(config.head_dim)) * dtype.itemsize
 
 
-def _c_model(decoder: Decoder, slots: int, kv_kind: int, max_tokens: int) -> CModel:
+def _c_model(decoder: Decoder, block_bytes: int, kv_kind: int, max_tokens: int) -> CModel:
     config = decoder.config
     return CModel(
         num_layers=config.num_layers,
@@ -140,7 +138,7 @@ def _c_model(decoder: Decoder, slots: int, kv_kind: int, max_tokens: int) -> CMo
         embedding_scale=config.embedding_scale,
         attention_softcap=config.attention_softcap or 0.0,
         final_softcap=config.final_softcap or 0.0,
-        slots=slots,
+        block_bytes=block_bytes,
         embedding=_linear(decoder.embedding),
         head=_linear(decoder.head),
         norm=_weight(decoder.norm),

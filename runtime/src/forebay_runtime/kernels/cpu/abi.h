@@ -31,13 +31,13 @@ struct Layer {
   const float *query_norm, *key_norm;                                                             // or null
   const float* rotation;  // (positions, D / 2, 2): cosine, sine of each pair
   int32_t window, unused; // a token sees itself and window - 1 before it; 0: all
-  uint8_t *keys, *values; // keys (K, slots / kTile, D, kTile), values (K, slots, padded D)
+  uint8_t *keys, *values; // of block 0: keys (K, block size / kTile, D, kTile), values (K, block size, padded D)
 };
 
 struct Model {
   int32_t num_layers, hidden, inter, heads, kv_heads, head_dim, vocab, activation, kv_kind, max_tokens;
   float norm_eps, embedding_scale, attention_softcap, final_softcap;  // softcap 0: none
-  int64_t slots;
+  int64_t block_bytes;  // from one block of the cache to the next: a block holds every layer
   Linear embedding, head;
   const float* norm;
   const Layer* layers;

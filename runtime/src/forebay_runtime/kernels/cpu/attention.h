@@ -29,24 +29,26 @@ FB_INLINE int padded(int head_dim) { return (head_dim + kLanes - 1) / kLanes * k
 
 struct KeyValues {
   uint8_t *keys, *values;
-  int64_t slots;
+  int64_t block_bytes;
   int head_dim, block_size;
 };
 
 template <class Cache>
-FB_INLINE typename Cache::T* key_tile(const KeyValues& kv, int head, int64_t tile) {
-  return reinterpret_cast<typename Cache::T*>(kv.keys) + (head * (kv.slots / kTile) + tile) * kv.head_dim * kTile;
+FB_INLINE typename Cache::T* key_tile(const KeyValues& kv, int head, int64_t block, int tile) {
+  uint8_t* first = kv.keys + block * kv.block_bytes;
+  return reinterpret_cast<typename Cache::T*>(first) + (head * (kv.block_size / kTile) + tile) * kv.head_dim * kTile;
 }
 template <class Cache>
-FB_INLINE typename Cache::T* value_row(const KeyValues& kv, int head, int64_t slot) {
-  return reinterpret_cast<typename Cache::T*>(kv.values) + (head * kv.slots + slot) * padded(kv.head_dim);
+FB_INLINE typename Cache::T* value_row(const KeyValues& kv, int head, int64_t block, int row) {
+  uint8_t* first = kv.values + block * kv.block_bytes;
+  return reinterpret_cast<typename Cache::T*>(first) + (head * kv.block_size + row) * padded(kv.head_dim);
 }
 
 template <class Cache>
-static void write_slot(const KeyValues& kv, int head, int64_t slot, const float* key, const float* value) {
-  typename Cache::T* k = key_tile<Cache>(kv, head, slot / kTile) + slot % kTile;
+static void write_slot(const KeyValues& kv, int head, int64_t block, int at, const float* key, const float* value) {
+  typename Cache::T* k = key_tile<Cache>(kv, head, block, at / kTile) + at % kTile;
   for (int d = 0; d < kv.head_dim; d++) Cache::write(k + d * kTile, key[d]);
-  typename Cache::T* v = value_row<Cache>(kv, head, slot);
+  typename Cache::T* v = value_row<Cache>(kv, head, block, at);
   for (int d = 0; d < kv.head_dim; d++) Cache::write(v + d, value[d]);
 }
 
@@ -142,9 +144,9 @@ static void attend_split(const KeyValues& kv, int head, const int32_t* blocks, c
   const int tiles = (end + kTile - 1) / kTile;
   for (int t = first / kTile; t < tiles; t++) {
     const int at = begin / kTile + t;
-    const int64_t tile = int64_t(blocks[at / per_block]) * per_block + at % per_block;
-    key_tiles[t] = key_tile<Cache>(kv, head, tile);
-    value_tiles[t] = value_row<Cache>(kv, head, tile * kTile);
+    const int64_t block = blocks[at / per_block];
+    key_tiles[t] = key_tile<Cache>(kv, head, block, at % per_block);
+    value_tiles[t] = value_row<Cache>(kv, head, block, at % per_block * kTile);
   }
   alignas(64) float scores[R * kSplit];
   constexpr int T = R <= 3 ? 4 : R <= 6 ? 2 : 1;

@@ -127,7 +127,7 @@ class Decoder {
   }
 
   KeyValues key_values(const Layer& layer) const {
-    return {layer.keys, layer.values, m_.slots, m_.head_dim, step_->block_size};
+    return {layer.keys, layer.values, m_.block_bytes, m_.head_dim, step_->block_size};
   }
 
   void rotate_and_store(int i, int tile) {
@@ -142,11 +142,12 @@ class Decoder {
         rotate(heads + h * dim, rotation, dim);
       }
       const float *keys = heads + m_.heads * dim, *values = keys + m_.kv_heads * dim;
+      const int at = positions_[t] % step_->block_size;
       for (int h = 0; h < m_.kv_heads; h++) {
         if (m_.kv_kind == kBF16)
-          write_slot<BF16Cache>(key_values(layer), h, slots_[t], keys + h * dim, values + h * dim);
+          write_slot<BF16Cache>(key_values(layer), h, blocks_[t], at, keys + h * dim, values + h * dim);
         else
-          write_slot<F32Cache>(key_values(layer), h, slots_[t], keys + h * dim, values + h * dim);
+          write_slot<F32Cache>(key_values(layer), h, blocks_[t], at, keys + h * dim, values + h * dim);
       }
     });
   }
@@ -159,9 +160,8 @@ class Decoder {
     for (int i = 0; i < s.num_sequences; i++) {
       for (int t = s.starts[i]; t < s.starts[i + 1]; t++) {
         const int position = s.firsts[i] + t - s.starts[i];
-        const int block = s.blocks[s.block_starts[i] + position / s.block_size];
         positions_[t] = position;
-        slots_[t] = int64_t(block) * s.block_size + position % s.block_size;
+        blocks_[t] = s.blocks[s.block_starts[i] + position / s.block_size];
         longest = std::max(longest, position + 1);
       }
       for (int t = s.starts[i]; t < s.starts[i + 1]; t += kTokensPerAttention)
@@ -297,7 +297,7 @@ class Decoder {
     sums_.resize(n * input_.groups);
     offsets_.resize(n * input_.groups);
     positions_.resize(n);
-    slots_.resize(n);
+    blocks_.resize(n);
     input_.values = normed_.data(), input_.quants = quants_.data(), input_.scales = scales_.data();
     input_.offsets = offsets_.data(), input_.sums = sums_.data();
   }
@@ -308,8 +308,7 @@ class Decoder {
   int reserved_ = 0, splits_ = 1;
   std::vector<float> x_, branch_, normed_, qkv_, attended_, gate_up_, scales_, sums_;
   std::vector<int8_t> quants_;
-  std::vector<int32_t> offsets_, positions_;
-  std::vector<int64_t> slots_;
+  std::vector<int32_t> offsets_, positions_, blocks_;
   std::vector<Query> queries_;
   std::vector<Partial> partials_;
   std::vector<Stage> stages_;
