@@ -48,7 +48,7 @@ def test_fetch_has_the_source_and_the_directory_that_is_served() -> None:
 
 
 @pytest.mark.parametrize("method", ["none", "ngram"])
-@pytest.mark.parametrize("quantization", ["none", "int8"])
+@pytest.mark.parametrize("quantization", ["auto", "none", "int8", "int4"])
 def test_every_word_that_the_resource_allows_the_runtime_knows(method: str, quantization: str) -> None:
     engine = {"quantization": quantization, "speculative": {"method": method}}
     made = forebay.program(Spec.model_validate({**LEAST, "engine": engine}), "name", 1)

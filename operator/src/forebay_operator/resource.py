@@ -148,8 +148,10 @@ class Engine(Part):
         max_length=1024,
         pattern=f"^{IMAGE}$",
     )
-    quantization: Literal["none", "int8"] = Field(
-        default="none", description="What the weights are turned into on loading: none leaves them as they are."
+    quantization: Literal["auto", "none", "int8", "int4"] = Field(
+        "auto",
+        description="What the weights are turned into on loading: none leaves them as they are; auto is int8 on a CPU, "
+        "where it is several times faster, and none on a GPU.",
     )
     prefix_caching: bool = Field(default=True, description="Whether KV blocks of equal prompt beginnings are shared.")
     speculative: Speculative = Field(default_factory=Speculative, description="Speculative decoding.")

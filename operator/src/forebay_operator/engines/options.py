@@ -82,4 +82,5 @@ def unheard(spec: Spec, fields: Mapping[str, bool]) -> list[str]:
 
 
 def no_quantization(spec: Spec) -> Mapping[str, bool]:
-    return {"engine.quantization: int8": spec.engine.quantization != "none"}
+    chosen = spec.engine.quantization
+    return {f"engine.quantization: {chosen}": chosen in ("int8", "int4")}
