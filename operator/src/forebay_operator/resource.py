@@ -149,7 +149,7 @@ class Engine(Part):
         pattern=f"^{IMAGE}$",
     )
     quantization: Literal["auto", "none", "int8", "int4"] = Field(
-        "auto",
+        default="auto",
         description="What the weights are turned into on loading: none leaves them as they are; auto is int8 on a CPU, "
         "where it is several times faster, and none on a GPU.",
     )
