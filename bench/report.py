@@ -28,7 +28,8 @@ class Figures:
 
 
 def less_is_better(key: str) -> bool:
-    return key.split("/")[-1].split()[-1] in LESS_IS_BETTER
+    _, _, figure = key.partition("/")
+    return figure.split()[-1] in LESS_IS_BETTER
 
 
 def ratios(medians: Medians, contenders: Iterable[Contender], width: str | None = None) -> dict[str, float]:

@@ -6,7 +6,7 @@ from bench.cases import Contender
 from bench.contenders import forebay, llama_cpp, newcomer, vllm_cpu
 from bench.models import Model
 
-NAMES = ("forebay-int8", "forebay-bf16", "llama-q8_0", "llama-q4_0", "newcomer")
+NAMES = ("forebay-int8", "forebay-int4", "forebay-bf16", "llama-q8_0", "llama-q4_0", "newcomer")
 WHERE_INSTALLED = ("vllm",) if vllm_cpu.COMMAND.exists() else ()
 
 

@@ -28,7 +28,7 @@ from forebay_runtime.scheduling.step import ScheduledSequence
 if TYPE_CHECKING:
     from forebay_runtime.server.served import Served
 
-_QUANTIZATION: dict[str, Literal["none", "int8"]] = {"int8": "int8", "bf16": "none"}
+_QUANTIZATION: dict[str, Literal["none", "int8", "int4"]] = {"int8": "int8", "int4": "int4", "bf16": "none"}
 
 
 class Forebay:

@@ -32,7 +32,7 @@ FIELD = cast(
 
 
 def test_a_rate_is_compared_with_the_fastest_peer() -> None:
-    medians = {"m/decode-1 tokens/s": {"forebay-int8": 30.0, "forebay-int4": 20.0, "q8": 10.0, "q4": 15.0}}
+    medians = {"m/decode-1 tokens/s": {"forebay-int8": 30.0, "forebay-int4": 20.0, "q8": 5.0, "q4": 15.0}}
     assert report.ratios(medians, FIELD) == {"m/decode-1 tokens/s": 2.0}
 
 
@@ -45,6 +45,14 @@ def test_at_equal_width_only_contenders_of_that_width_count() -> None:
     medians = {"m/decode-1 tokens/s": {"forebay-int8": 30.0, "forebay-int4": 20.0, "q8": 10.0, "q4": 40.0}}
     assert report.ratios(medians, FIELD, "int8") == {"m/decode-1 tokens/s": 3.0}
     assert report.ratios(medians, FIELD, "int4") == {"m/decode-1 tokens/s": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("figure", "less"),
+    [("mixed tokens/s", False), ("mixed TTFT p95 ms", True), ("start-up s", True), ("perplexity", True)],
+)
+def test_the_unit_says_whether_less_is_better(figure: str, less: bool) -> None:
+    assert report.less_is_better(f"m/{figure}") is less
 
 
 @pytest.mark.parametrize("missing", ["forebay-int8", "q8"])
