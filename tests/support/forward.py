@@ -8,7 +8,7 @@ import torch
 
 from forebay_runtime.execution import Runner
 from forebay_runtime.models import LoadedModel
-from forebay_runtime.request import Request, SamplingParams
+from forebay_runtime.request import Pooling, Request, SamplingParams
 from forebay_runtime.scheduling.sequence import Sequence as TokenSequence
 from forebay_runtime.scheduling.step import ScheduledSequence, Step
 
@@ -23,12 +23,13 @@ def make_sequence(
     sampling: SamplingParams | None = None,
     num_prompt_tokens: int | None = None,
     eos_token_ids: frozenset[int] = frozenset(),
+    pooling: Pooling | None = None,
 ) -> TokenSequence:
     """Its blocks lie in descending order from the end of its share, so that no kernel may count on a run."""
     wanted = num_blocks or -(-len(token_ids) // BLOCK_SIZE)
     prompt = tuple(token_ids[:num_prompt_tokens])
     return TokenSequence(
-        request=Request("r", prompt, sampling or SamplingParams(temperature=0.0), eos_token_ids=eos_token_ids),
+        request=Request("r", prompt, sampling or SamplingParams(temperature=0.0), eos_token_ids, pooling=pooling),
         token_ids=list(token_ids),
         num_prompt_tokens=len(prompt),
         block_table=list(reversed(range(first_block, first_block + wanted))),

@@ -69,6 +69,7 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     add("--num-speculative-tokens", type=_positive, default=4, metavar="N", help="with --speculative (default: 4)")
     add("--drain-grace", type=_seconds, default=30.0, metavar="SECONDS", help="for what runs at SIGTERM (default: 30)")
     add("--stall-budget", type=_seconds, default=60.0, metavar="SECONDS", help="without a step: /health says 503")
+    add("--pooling", choices=("mean", "last"), default="mean", help="of embeddings, unless asked otherwise")
     add("--request-timeout", type=_seconds, metavar="SECONDS", help="for a whole answer; default: as long as it takes")
     add("--strict-fields", action="store_true", help="refuse fields that nobody here knows, instead of telling of them")
     add("--threads", type=_positive, metavar="N", help="for computing; default: the CPU quota")
@@ -182,6 +183,7 @@ def _server_config(args: argparse.Namespace) -> ServerConfig:
         stall_budget=args.stall_budget,
         request_timeout=args.request_timeout,
         strict_fields=args.strict_fields,
+        pooling=args.pooling,
     )
 
 

@@ -51,6 +51,7 @@ class ServerConfig:
     max_body_bytes: int = 8 << 20
     request_timeout: float | None = None  # for a whole answer; None: as long as it takes
     strict_fields: bool = False  # fields that nobody reads are refused
+    pooling: Literal["mean", "last"] = "mean"  # of embeddings, where the request doesn't say
 
 
 class ConfigError(ValueError):

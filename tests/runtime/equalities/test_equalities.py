@@ -16,7 +16,7 @@ from forebay_runtime.drafting import NgramDrafter, StepTimes
 from forebay_runtime.engine import Engine
 from forebay_runtime.execution import Runner
 from forebay_runtime.models import LoadedModel, load
-from forebay_runtime.request import FinishReason, Request, SamplingParams
+from forebay_runtime.request import FinishReason, Pooling, Request, SamplingParams
 from forebay_runtime.scheduling.scheduler import Scheduler
 from tests.support.answers import Answer, answers
 from tests.support.tiny_checkpoint import FAMILIES, VOCAB, write_checkpoint
@@ -50,7 +50,8 @@ def requests(request: pytest.FixtureRequest) -> list[Request]:
             ignore_eos=i % 3 == 0,
             logprobs=0,
         )
-        made.append(Request(str(i), tuple(prompt), sampling, eos_token_ids=frozenset({3, 7, 20})))
+        pooling = {5: Pooling.MEAN, 6: Pooling.LAST}.get(i % 8)
+        made.append(Request(str(i), tuple(prompt), sampling, frozenset({3, 7, 20}), pooling=pooling))
     return made
 
 
@@ -77,11 +78,12 @@ def engine(
 
 
 def assert_same(got: dict[str, Answer], wanted: dict[str, Answer]) -> None:
-    assert {n: (tokens, reason) for n, (tokens, _, reason) in got.items()} == {
-        n: (tokens, reason) for n, (tokens, _, reason) in wanted.items()
+    assert {n: (tokens, reason) for n, (tokens, _, reason, _) in got.items()} == {
+        n: (tokens, reason) for n, (tokens, _, reason, _) in wanted.items()
     }
-    for name, (_, logprobs, _) in got.items():
+    for name, (_, logprobs, _, embedding) in got.items():
         assert logprobs == pytest.approx(wanted[name][1], abs=1e-9)
+        assert embedding == pytest.approx(wanted[name][3], rel=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +92,7 @@ def alone(model: LoadedModel, requests: list[Request]) -> dict[str, Answer]:
     got: dict[str, Answer] = {}
     for wanted in requests:
         got |= answers(engine(model, blocks=16), [wanted])
-    assert {reason for _, _, reason in got.values()} == {FinishReason.STOP, FinishReason.LENGTH}
+    assert {reason for _, _, reason, _ in got.values()} == {FinishReason.STOP, FinishReason.LENGTH}
     return got
 
 

@@ -17,7 +17,7 @@ from forebay_runtime.drafting import NgramDrafter, StepTimes
 from forebay_runtime.engine import Engine
 from forebay_runtime.execution import Runner
 from forebay_runtime.models import LoadedModel, load
-from forebay_runtime.request import Request, SamplingParams
+from forebay_runtime.request import Pooling, Request, SamplingParams
 from forebay_runtime.scheduling.scheduler import Scheduler
 from tests.support.answers import Answer, answers
 from tests.support.tiny_checkpoint import FAMILIES, VOCAB, write_checkpoint
@@ -50,7 +50,8 @@ def requests(request: pytest.FixtureRequest) -> list[Request]:
         shared = common[: length // 2] if i % 2 else []
         prompt = shared + draw.choices(range(VOCAB), k=length - len(shared))
         sampling = SamplingParams(temperature=request.param, seed=i, max_tokens=20, ignore_eos=True, logprobs=2)
-        made.append(Request(str(i), tuple(prompt), sampling))
+        pooling = {9: Pooling.MEAN, 10: Pooling.LAST}.get(i)
+        made.append(Request(str(i), tuple(prompt), sampling, pooling=pooling))
     return made
 
 
@@ -115,6 +116,7 @@ def test_preempted_as_undisturbed(model: LoadedModel, requests: list[Request]) -
         dataclasses.replace(
             wanted,
             prompt_token_ids=wanted.prompt_token_ids[:14],
+            pooling=None,
             sampling=dataclasses.replace(wanted.sampling, max_tokens=60),
         )
         for wanted in requests

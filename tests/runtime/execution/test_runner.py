@@ -11,7 +11,7 @@ from forebay_runtime.config import ModelOptions
 from forebay_runtime.execution import Runner
 from forebay_runtime.execution.torch_model import TorchModel
 from forebay_runtime.models import LoadedModel, load
-from forebay_runtime.request import SamplingParams
+from forebay_runtime.request import Pooling, SamplingParams
 from forebay_runtime.scheduling.sequence import Sequence
 from forebay_runtime.scheduling.step import SampledTokens, ScheduledSequence, Step, StepResult
 from tests.support.forward import BLOCK_SIZE, logits_of, make_sequence
@@ -123,3 +123,33 @@ def test_serving_types_stay_close_to_float64(
     tolerance = 1e-4 if (dtype, quantization) == ("float32", "none") else 0.12
     assert (near - exact).norm() / exact.norm() < tolerance
     assert torch.isfinite(near).all()
+
+
+def pooled(loaded: LoadedModel, prompt: list[int], pooling: Pooling, chunk: int) -> list[torch.Tensor]:
+    """What each chunk of the prompt adds."""
+    sequence = make_sequence(prompt, num_blocks=BLOCKS_PER_SEQUENCE, pooling=pooling)
+    made, parts = runner(loaded), []
+    while (left := sequence.num_tokens - sequence.num_computed_tokens) > 0:
+        (sampled,) = made.execute(Step((ScheduledSequence(sequence, min(chunk, left)),))).sampled
+        assert sampled.token_ids == ()
+        parts.append(torch.tensor(sampled.pooled, dtype=torch.float64))
+        sequence.num_computed_tokens += min(chunk, left)
+    return parts
+
+
+def test_a_vector_is_what_the_head_gets(loaded: LoadedModel) -> None:
+    prompt = PROMPTS[1]
+    logits = logits_of(loaded, prompt)
+    *none, last = pooled(loaded, prompt, Pooling.LAST, 7)
+    assert all(part.numel() == 0 for part in none)
+    cap = loaded.config.final_softcap
+    made = loaded.model.head(last.unsqueeze(0))
+    torch.testing.assert_close(made if cap is None else cap * torch.tanh(made / cap), logits[-1:])
+
+
+def test_chunks_of_a_mean_add_up_to_the_sum_of_every_token_s_vector(loaded: LoadedModel) -> None:
+    prompt = PROMPTS[1]
+    each = [pooled(loaded, prompt[:n], Pooling.LAST, 100)[0] for n in range(1, len(prompt) + 1)]
+    for chunk in (7, 100):
+        parts = pooled(loaded, prompt, Pooling.MEAN, chunk)
+        torch.testing.assert_close(torch.stack(parts).sum(0), torch.stack(each).sum(0))

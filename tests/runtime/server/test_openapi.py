@@ -25,6 +25,8 @@ ASKED: list[tuple[str, Json]] = [
     ("/v1/responses", {"input": MESSAGES, "max_output_tokens": 4}),
     ("/v1/messages", {"messages": MESSAGES, "max_tokens": 4}),
     ("/v1/messages/count_tokens", {"messages": MESSAGES}),
+    ("/v1/embeddings", {"input": ["the mill", [5, 6]]}),
+    ("/v1/embeddings", {"input": "the mill", "encoding_format": "base64"}),
     ("/tokenize", {"prompt": "the mill"}),
     ("/tokenize", {"messages": MESSAGES}),
     ("/detokenize", {"tokens": [5, 6]}),

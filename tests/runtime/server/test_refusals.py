@@ -219,7 +219,7 @@ async def test_unknown_paths_and_methods_have_the_same_shape(client: Client) -> 
     reply = await client.get(CHAT)
     error_of(reply, 405)
     assert reply.headers["allow"] == "POST"
-    assert error_of(await client.post("/v1/embeddings", json={}), 404)["code"] == "unsupported_endpoint"
+    assert error_of(await client.post("/v1/rerank", json={}), 404)["code"] == "unsupported_endpoint"
 
 
 async def test_more_outputs_than_the_server_takes_are_400(client: Client) -> None:

@@ -141,8 +141,7 @@ def _model_input(
         input_ids += s.draft_token_ids
         positions += range(first, last)
         slots += [table[p // block_size] * block_size + p % block_size for p in range(first, last)]
-        if s.samples:
-            rows += range(len(input_ids) - len(s.draft_token_ids) - 1, len(input_ids))
+        rows += range(len(input_ids) - s.num_rows, len(input_ids))
     tensors = (
         torch.tensor(values, dtype=torch.long).to(layout.device) for values in (input_ids, positions, slots, rows)
     )

@@ -20,15 +20,23 @@ from forebay_runtime.scheduling.step import DeviceError, SampledTokens, Schedule
 
 class StepModel(Protocol):
     def logits(self, scheduled: Sequence[ScheduledSequence]) -> Tensor:
-        """Writes the KV of every token of the step. For each sequence that samples, in order, the logits (V) of its
-        last known token and of each draft: float32, or float64 where the model is. They may be changed in place, and
-        the next call may overwrite them.
+        """Writes the KV of every token. For each sequence that samples, in order, the logits (V) of its last known
+        token and of each draft: float32, or float64 where the model is. They may be changed in place, and the next
+        call may overwrite them.
+        """
+        ...
+
+    def hidden(self, scheduled: Sequence[ScheduledSequence]) -> Tensor:
+        """Writes the KV of every token. For each sequence, in order, what the head would get of its `num_pooled` last
+        tokens: (rows, hidden size), in the type of logits.
         """
         ...
 
 
 class Runner:
-    """Holds the KV cache. `execute` runs chunks, decodes and draft verification of one step in a single pass."""
+    """Holds the KV cache. `execute` runs chunks, decodes and draft verification of one step in a single pass, and what
+    is to be pooled in one of its own, which needs no head.
+    """
 
     def __init__(self, loaded: LoadedModel, *, num_blocks: int, block_size: int) -> None:
         self.model: StepModel = (
@@ -43,9 +51,28 @@ class Runner:
             return StepResult(())
         try:
             with torch.inference_mode():
-                return StepResult(tuple(sample_step(self.model.logits(step.sequences), step.sequences)))
+                return StepResult(tuple(self._execute(step.sequences)))
         except torch.AcceleratorError as e:
             raise DeviceError(str(e).splitlines()[0]) from e
+
+    def _execute(self, scheduled: Sequence[ScheduledSequence]) -> Sequence[SampledTokens]:
+        pooling = [s for s in scheduled if s.sequence.request.pooling is not None]
+        if not pooling:
+            return sample_step(self.model.logits(scheduled), scheduled)
+        generating = [s for s in scheduled if s.sequence.request.pooling is None]
+        sampled = iter(sample_step(self.model.logits(generating), generating) if generating else ())
+        pooled = iter(pool_step(self.model.hidden(pooling), pooling))
+        return [next(sampled if s.sequence.request.pooling is None else pooled) for s in scheduled]
+
+
+def pool_step(hidden: Tensor, scheduled: Sequence[ScheduledSequence]) -> list[SampledTokens]:
+    """`hidden`: the rows of each sequence, in order. Sums are float64, so that chunks of any size give the same."""
+    results, at = [], 0
+    for s in scheduled:
+        rows = hidden[at : at + s.num_pooled]
+        results.append(SampledTokens(pooled=tuple(rows.double().sum(0).tolist()) if s.num_pooled else ()))
+        at += s.num_pooled
+    return results
 
 
 def sample_step(logits: Tensor, scheduled: Sequence[ScheduledSequence]) -> list[SampledTokens]:

@@ -1,15 +1,17 @@
-"""A step's logits by torch operations, on any device."""
+"""A step by torch operations, on any device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from forebay_runtime.execution.batch import BatchLayout, make_batch
 from forebay_runtime.execution.kv_cache import KVCache
+from forebay_runtime.kernels.paged_attention import LayerCache
 from forebay_runtime.models import LoadedModel
+from forebay_runtime.models.decoder import ModelInput
 from forebay_runtime.scheduling.step import ScheduledSequence, Step
 
 
@@ -20,16 +22,24 @@ class TorchModel:
         self._layout = batch_layout(loaded, num_blocks, block_size)
 
     def logits(self, scheduled: Sequence[ScheduledSequence]) -> Tensor:
+        return self._run(scheduled, self._loaded.model)
+
+    def hidden(self, scheduled: Sequence[ScheduledSequence]) -> Tensor:
+        return self._run(scheduled, self._loaded.model.hidden)
+
+    def _run(
+        self, scheduled: Sequence[ScheduledSequence], compute: Callable[[ModelInput, Sequence[LayerCache]], Tensor]
+    ) -> Tensor:
         batch = make_batch(Step(tuple(scheduled)), self._layout)
-        logits = self._loaded.model(batch.model_input, self.cache.layers)
+        rows = compute(batch.model_input, self.cache.layers)
         if list(batch.order) != sorted(batch.order):
-            logits = logits[_rows_in_order(scheduled, batch.order)]
-        return logits if logits.dtype == torch.float64 else logits.float()
+            rows = rows[_rows_in_order(scheduled, batch.order)]
+        return rows if rows.dtype == torch.float64 else rows.float()
 
 
 def _rows_in_order(scheduled: Sequence[ScheduledSequence], order: Sequence[int]) -> list[int]:
-    """Which row of logits made in `order` belongs to which row of logits made in the step's own order."""
-    widths = [1 + len(s.draft_token_ids) if s.samples else 0 for s in scheduled]
+    """Which row made in `order` belongs to which row made in the step's own order."""
+    widths = [s.num_rows for s in scheduled]
     starts, at = [0] * len(widths), 0
     for i in order:
         starts[i] = at

@@ -17,7 +17,9 @@ from forebay_runtime.models.model_config import ModelConfig, RopeConfig
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
-    """One step, flat: the tokens of all sequences in a row. `logits_rows`: of which tokens logits are wanted."""
+    """One step, flat: the tokens of all sequences in a row. `logits_rows`: of which tokens logits, or
+    hidden states, are wanted.
+    """
 
     input_ids: Tensor
     positions: Tensor
@@ -57,13 +59,17 @@ class Decoder:
 
     def __call__(self, step: ModelInput, caches: Sequence[LayerCache]) -> Tensor:
         """Logits (len(logits_rows), V) in the activations' type. Writes the KV of every token of the step."""
+        logits = self.head(self.hidden(step, caches)).contiguous()
+        softcap = self.config.final_softcap
+        return logits if softcap is None else logits.div_(softcap).tanh_().mul_(softcap)
+
+    def hidden(self, step: ModelInput, caches: Sequence[LayerCache]) -> Tensor:
+        """What the head gets (len(logits_rows), hidden size). Writes the KV of every token of the step."""
         x = self.embedding.rows(step.input_ids).to(self.norm.weight.dtype) * self.config.embedding_scale
         rotations = {rope: table[step.positions].unsqueeze(1) for rope, table in self.rotations.items()}
         for layer, cache in zip(self.layers, caches, strict=True):
             x = layer(x, step, rotations[layer.attention.layer.rope], cache)
-        logits = self.head(self.norm(x[step.logits_rows])).contiguous()
-        softcap = self.config.final_softcap
-        return logits if softcap is None else logits.div_(softcap).tanh_().mul_(softcap)
+        return self.norm(x[step.logits_rows])
 
 
 def read_layer(reader: LayerReader, config: ModelConfig, index: int) -> DecoderLayer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,19 @@ _LANES = 16
 def padded(head_dim: int) -> int:
     """What a value's row takes in the cache."""
     return -(-head_dim // _LANES) * _LANES
+
+
+@dataclass(frozen=True, slots=True)
+class FlatStep:
+    """Sequence i brings the tokens ids[starts[i] : starts[i + 1]], the first at position firsts[i]. `rows`: the tokens
+    whose logits, or hidden states, are wanted.
+    """
+
+    ids: list[int]
+    starts: list[int]
+    firsts: list[int]
+    block_tables: Sequence[Sequence[int]]
+    rows: list[int]
 
 
 class NativeDecoder:
@@ -84,37 +98,37 @@ class NativeDecoder:
             values=keys + self._key_bytes,
         )
 
-    def __call__(
-        self,
-        ids: list[int],
-        starts: list[int],
-        firsts: list[int],
-        block_tables: Sequence[Sequence[int]],
-        logits_rows: list[int],
-    ) -> Tensor:
-        """Logits (len(logits_rows), V) float32, in a buffer that the next call overwrites. Writes every token's KV.
+    def __call__(self, step: FlatStep) -> Tensor:
+        """Logits (len(rows), V) float32, in a buffer that the next call overwrites. Writes every token's KV."""
+        num_rows = len(step.rows)
+        if num_rows > len(self._logits):
+            self._logits = torch.empty(num_rows, self._decoder.config.vocab_size)
+        self._run(step, self._logits, None)
+        return self._logits[:num_rows]
 
-        Sequence i brings the tokens ids[starts[i] : starts[i + 1]], the first at position firsts[i].
-        """
+    def hidden(self, step: FlatStep) -> Tensor:
+        """What the head would get (len(rows), hidden size), float32. Writes every token's KV."""
+        hidden = torch.empty(len(step.rows), self._decoder.config.hidden_size)
+        self._run(step, None, hidden)
+        return hidden
+
+    def _run(self, step: FlatStep, logits: Tensor | None, hidden: Tensor | None) -> None:
         block_starts, blocks = [0], list[int]()
-        for table in block_tables:
+        for table in step.block_tables:
             blocks += table
             block_starts.append(len(blocks))
-        if len(logits_rows) > len(self._logits):
-            self._logits = torch.empty(len(logits_rows), self._decoder.config.vocab_size)
-        lists = (ids, starts, firsts, blocks, block_starts, logits_rows)
+        lists = (step.ids, step.starts, step.firsts, blocks, block_starts, step.rows)
         arrays = [int32_array(values) for values in lists]
-        step = CStep(
-            len(ids),
-            len(firsts),
-            len(logits_rows),
+        c_step = CStep(
+            len(step.ids),
+            len(step.firsts),
+            len(step.rows),
             self._block_size,
             *(array.ctypes.data for array in arrays),
-            self._logits.data_ptr(),
-            None,
+            None if logits is None else logits.data_ptr(),
+            None if hidden is None else hidden.data_ptr(),
         )
-        self._library.step(self._handle, step)
-        return self._logits[: len(logits_rows)]
+        self._library.step(self._handle, c_step)
 
 
 def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:

@@ -32,6 +32,11 @@ class ScheduledSequence:
         return s.num_computed_tokens + self.num_new_tokens == s.num_tokens
 
     @property
+    def num_rows(self) -> int:
+        """Of how many tokens, the last ones of the step, the final hidden states are wanted: for logits, or pooled."""
+        return 1 + len(self.draft_token_ids) if self.samples else self.num_pooled
+
+    @property
     def num_pooled(self) -> int:
         """Of how many tokens, the last ones of the step, the hidden states are summed up."""
         match self.sequence.request.pooling:

@@ -19,11 +19,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from forebay_runtime.config import ServerConfig
-from forebay_runtime.request import RequestError
+from forebay_runtime.request import Pooling, RequestError
 from forebay_runtime.server import errors
 from forebay_runtime.server.admission import Admission
 from forebay_runtime.server.answering import AnswerStyle
 from forebay_runtime.server.auth import ApiKeyGuard
+from forebay_runtime.server.embeddings.endpoint import WAVE, Embeddings
 from forebay_runtime.server.endpoint import GenerationEndpoint, Service
 from forebay_runtime.server.health import Health
 from forebay_runtime.server.loop import EngineLoop
@@ -94,6 +95,7 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
     async def openapi(_request: Request) -> Response:
         return described()
 
+    embeddings = Embeddings(service, reader, Pooling(config.pooling), min(WAVE, served.scheduler.max_num_seqs))
     chat = ChatDialect(reader, served.tokenizer, style)
     routes: list[BaseRoute] = [
         Route("/v1/chat/completions", GenerationEndpoint(service, chat), methods=["POST"]),
@@ -105,6 +107,7 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         *_responses(service, chat),
         Route("/v1/messages", GenerationEndpoint(service, MessagesDialect(chat)), methods=["POST"]),
         Route("/v1/messages/count_tokens", CountTokens(service, TokenCount(chat, reader)).post, methods=["POST"]),
+        Route("/v1/embeddings", embeddings, methods=["POST"]),
         Route("/v1/models", models.list),
         Route("/v1/models/{model:path}", models.retrieve),
         Route("/tokenize", tokenization.tokenize, methods=["POST"]),

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import orjson
 from starlette.responses import Response
@@ -21,6 +21,7 @@ from forebay_runtime.request import RequestError, SamplingParams
 from forebay_runtime.server import errors
 from forebay_runtime.server.admission import Admission
 from forebay_runtime.server.body import LARGE, read_object
+from forebay_runtime.server.connection import while_connected
 from forebay_runtime.server.constraints import Constraint, not_kept
 from forebay_runtime.server.deadline import deadline
 from forebay_runtime.server.dialects import Asked, Dialect, Generated, Head, Reply
@@ -77,7 +78,7 @@ class GenerationEndpoint(Generic[Asked]):
 
     async def answer(self, asked: Asked, size: int, arrival: float, scope: Scope, receive: Receive, send: Send) -> None:
         """Generates as long as the client stays."""
-        await _while_connected(receive, self._answer(asked, size, arrival, scope, receive, send))
+        await while_connected(receive, self._answer(asked, size, arrival, scope, receive, send))
 
     @contextlib.asynccontextmanager
     async def begin(
@@ -179,23 +180,3 @@ def _expiry(generation: Generation, until: float | None) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-async def _while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Runs `work`; cancels it when the client goes away first."""
-    working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_disconnect(receive))
-    try:
-        await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            working.result()
-    finally:
-        watching.cancel()
-        if not working.done():
-            working.cancel()
-            await asyncio.wait((working,))
-
-
-async def _disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

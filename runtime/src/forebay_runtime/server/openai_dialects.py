@@ -13,7 +13,7 @@ from forebay_runtime.server.chunks import Chunks
 from forebay_runtime.server.constraints import constraint_of
 from forebay_runtime.server.dialects import Head, Plan, Reply
 from forebay_runtime.server.generation import Generation
-from forebay_runtime.server.prompts import Prompt, PromptReader
+from forebay_runtime.server.prompts import Prompt, PromptReader, num_prompts
 from forebay_runtime.server.protocol import ChatCompletionRequest, CompletionRequest
 from forebay_runtime.server.replies import ChatShape, CompletionShape
 from forebay_runtime.server.wire import parse, renamed, renamed_param
@@ -80,8 +80,7 @@ class CompletionDialect:
         return asked
 
     def num_prompts(self, asked: CompletionRequest) -> int:
-        several = isinstance(asked.prompt, list) and asked.prompt and isinstance(asked.prompt[0], str | list)
-        return len(asked.prompt) if several else 1
+        return num_prompts(asked.prompt)
 
     def prompts(self, asked: CompletionRequest) -> list[Prompt]:
         return self._reader.completion_prompts(asked.prompt)

@@ -21,6 +21,11 @@ class Prompt:
     text: str | None = None  # as the client wrote it; None where it gave ids or messages
 
 
+def num_prompts(prompt: object) -> int:
+    """How many prompts these are: a text, a list of ids, or a list of either. Cheap: looks into none."""
+    return len(prompt) if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list) else 1
+
+
 class PromptReader:
     """Of one model. Thread-safe, so that long texts can be read off the event loop."""
 

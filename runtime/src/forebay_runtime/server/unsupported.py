@@ -42,7 +42,7 @@ NAMES = frozenset((*CHAT, *COMPLETIONS))
 PATHS = frozenset(
     f"/v1/{name}"
     for name in (
-        *("embeddings", "audio/speech", "audio/transcriptions", "audio/translations"),
+        *("audio/speech", "audio/transcriptions", "audio/translations"),
         *("images/generations", "images/edits", "images/variations", "moderations", "files", "batches", "rerank"),
         *("fine_tuning/jobs", "assistants", "threads", "vector_stores", "uploads", "score", "pooling", "realtime"),
     )

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from forebay_runtime.server.embeddings.wire import EmbeddingsRequest
 from forebay_runtime.server.messages.wire import CountTokensRequest, MessagesRequest
 from forebay_runtime.server.openapi import schemas
 from forebay_runtime.server.protocol import (
@@ -101,6 +102,10 @@ OPERATIONS = (
         *("post", "/v1/messages/count_tokens", "Counts a prompt.", schemas.TokenCount, (CountTokensRequest,)),
         failures=(*_ASKED_WRONGLY, 404),
         error=schemas.MessagesError,
+    ),
+    Operation(
+        *("post", "/v1/embeddings", "Makes vectors of texts.", schemas.Embeddings, (EmbeddingsRequest,)),
+        failures=_GENERATING,
     ),
     Operation("get", "/v1/models", "The names of the model.", schemas.ModelList),
     Operation(

@@ -127,6 +127,24 @@ class TokenCount(BaseModel):
     input_tokens: int
 
 
+class Embedding(BaseModel):
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingsUsage(BaseModel):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class Embeddings(BaseModel):
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: EmbeddingsUsage
+
+
 class Model(BaseModel):
     id: str
     object: Literal["model"]

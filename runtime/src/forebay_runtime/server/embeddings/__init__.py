@@ -1,0 +1,1 @@
+"""/v1/embeddings: vectors from the served model's own hidden states."""
