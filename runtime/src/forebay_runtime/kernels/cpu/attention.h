@@ -118,8 +118,10 @@ FB_INLINE void weigh(const float* weights, const typename Cache::T* const* tiles
 template <class Cache, int R>
 FB_INLINE void weigh_rows(const float* weights, const typename Cache::T* const* tiles, int first, int end, int width,
                           Partial* partials) {
+  constexpr int V = kMaxRows < 12 ? 1 : R > 6 ? 2 : 4;  // as many accumulators as registers hold
   int at = 0;
-  for (; at + 4 * kLanes <= width; at += 4 * kLanes) weigh<Cache, R, 4>(weights, tiles, first, end, width, at, partials);
+  if constexpr (V > 1)
+    for (; at + V * kLanes <= width; at += V * kLanes) weigh<Cache, R, V>(weights, tiles, first, end, width, at, partials);
   for (; at < width; at += kLanes) weigh<Cache, R, 1>(weights, tiles, first, end, width, at, partials);
 }
 
@@ -180,12 +182,7 @@ static void attend_split(const KeyValues& kv, int head, const int32_t* blocks, c
     }
     partials[r].sum = reduce_add(sum);
   }
-  constexpr int kAtOnce = kMaxRows >= 12 ? 6 : 2;
-  int r = 0;
-  for (; r + kAtOnce <= R; r += kAtOnce)
-    weigh_rows<Cache, kAtOnce>(scores + r * kSplit, value_tiles, first, end, width, partials + r);
-  constexpr int kRest = R % kAtOnce;
-  if constexpr (kRest > 0) weigh_rows<Cache, kRest>(scores + r * kSplit, value_tiles, first, end, width, partials + r);
+  weigh_rows<Cache, R>(scores, value_tiles, first, end, width, partials);
 }
 
 template <class Cache, int R = kMaxRows>
