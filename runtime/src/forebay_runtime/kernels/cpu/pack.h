@@ -52,14 +52,30 @@ static float pack_int8_row(const float* row, int k, int lane, uint8_t* panel) {
   return scale;
 }
 
-// q * scale + minimum with q from 0 to 15: the ends of a group are met but for the rounding of scale and minimum.
+// Into how many even steps the range falls so that every value lies on one: 4-bit files have such groups, and they come
+// back as they are. 15, the finest, where there is no such number.
+static int even_steps(const float* values, int count, float least, float range) {
+  for (int steps = 15; steps > 1; steps--) {
+    const float inverse = steps / range;
+    int i = 0;
+    for (; i < count; i++) {
+      const float at = (values[i] - least) * inverse;
+      if (std::fabs(at - std::nearbyintf(at)) > 0.01f) break;
+    }
+    if (i == count) return steps;
+  }
+  return 15;
+}
+
+// q * scale + minimum with q from 0 to 15.
 static void pack_int4_group(const float* values, int count, int lane, uint8_t* group) {
   float least = values[0], most = values[0];
   for (int i = 1; i < count; i++) {
     least = values[i] < least ? values[i] : least;
     most = values[i] > most ? values[i] : most;
   }
-  const uint16_t scale = to_f16((most - least) / 15), minimum = to_f16(least);
+  const int steps = most > least ? even_steps(values, count, least, most - least) : 15;
+  const uint16_t scale = to_f16((most - least) / float(steps)), minimum = to_f16(least);
   const float step = f16_value(scale), base = f16_value(minimum);
   uint8_t q[kGroup] = {};
   for (int i = 0; i < count; i++) {
