@@ -53,9 +53,9 @@ static float pack_int8_row(const float* row, int k, int lane, uint8_t* panel) {
 }
 
 // Into how many even steps the range falls so that every value lies on one: 4-bit files have such groups, and they come
-// back as they are. 15, the finest, where there is no such number.
+// back as they are. The fewest; 15, the finest, where there is no such number.
 static int even_steps(const float* values, int count, float least, float range) {
-  for (int steps = 15; steps > 1; steps--) {
+  for (int steps = 1; steps < 15; steps++) {
     const float inverse = steps / range;
     int i = 0;
     for (; i < count; i++) {
