@@ -94,7 +94,7 @@ def _computing(loaded: LoadedModel) -> Computing:
         loaded.num_parameters // 1_000_000,
         loaded.weight_bytes // 1_000_000,
         computing.dtype if computing.quantization == "none" else computing.quantization,
-        computing.dtype,
+        str(loaded.kv_dtype).removeprefix("torch."),
         f"native, {kernels}" if loaded.library else "torch operations",
     )
     return computing

@@ -24,19 +24,31 @@ from tests.support.tiny_checkpoint import FAMILIES, VOCAB, write_checkpoint
 
 CONTEXT = 1024
 CASES = [
-    (family, dtype, quantization)
+    (family, *types)
     for family in FAMILIES
-    for dtype, quantization in (("float32", "none"), ("bfloat16", "none"), ("bfloat16", "int8"), ("bfloat16", "int4"))
+    for types in (
+        ("float32", "none", "auto"),
+        ("bfloat16", "none", "auto"),
+        ("bfloat16", "int8", "auto"),
+        ("bfloat16", "int4", "auto"),
+        ("bfloat16", "int8", "int8"),
+    )
 ]
 
 
 @pytest.fixture(scope="module", params=CASES, ids="-".join)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
-    family, dtype, quantization = request.param
+    family, dtype, quantization, kv_dtype = request.param
     directory: Path = tmp_path_factory.mktemp(family)
     write_checkpoint(directory, family, context=CONTEXT)
     options = ModelOptions(
-        str(directory), dtype=dtype, device="cpu", quantization=quantization, kernels="native", threads=1
+        str(directory),
+        dtype=dtype,
+        device="cpu",
+        quantization=quantization,
+        kv_cache_dtype=kv_dtype,
+        kernels="native",
+        threads=1,
     )
     return load(options)
 

@@ -21,7 +21,7 @@ class NativeModel:
             loaded.model,
             num_blocks=num_blocks,
             block_size=block_size,
-            dtype=loaded.dtype,
+            dtype=loaded.kv_dtype,
             max_tokens=_TOKENS_AT_FIRST,
         )
 

@@ -18,7 +18,7 @@ from forebay_runtime.scheduling.step import ScheduledSequence, Step
 class TorchModel:
     def __init__(self, loaded: LoadedModel, *, num_blocks: int, block_size: int) -> None:
         self._loaded = loaded
-        self.cache = KVCache.allocate(loaded.config, num_blocks, block_size, loaded.dtype, loaded.device)
+        self.cache = KVCache.allocate(loaded.config, num_blocks, block_size, loaded.kv_dtype, loaded.device)
         self._layout = batch_layout(loaded, num_blocks, block_size)
 
     def logits(self, scheduled: Sequence[ScheduledSequence]) -> Tensor:

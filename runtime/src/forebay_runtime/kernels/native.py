@@ -60,6 +60,8 @@ class CLayer(ctypes.Structure):
         ("unused", c_int32),
         ("keys", c_void_p),
         ("values", c_void_p),
+        ("key_scales", c_void_p),
+        ("value_scales", c_void_p),
     )
 
 

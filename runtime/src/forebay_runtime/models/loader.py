@@ -35,7 +35,7 @@ _DTYPES = {
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """`dtype`: of the weights that aren't quantized and of the KV cache. `activations`: of everything between.
+    """`dtype`: of the weights that aren't quantized. `activations`: of everything between. `kv_dtype`: of the KV cache.
 
     `library`: the native kernels for which the weights are packed; None: torch operations compute.
     """
@@ -44,6 +44,7 @@ class LoadedModel:
     config: ModelConfig
     dtype: torch.dtype
     activations: torch.dtype
+    kv_dtype: torch.dtype
     quantization: Literal["none", "int8", "int4"]
     device: torch.device
     library: NativeLibrary | None
@@ -63,8 +64,8 @@ class LoadedModel:
     @property
     def kv_bytes_per_token(self) -> int:
         if self.library is not None:
-            return kv_bytes_per_token(self.config, self.dtype)
-        return self.config.kv_values_per_token * self.dtype.itemsize
+            return kv_bytes_per_token(self.config, self.kv_dtype)
+        return self.config.kv_values_per_token * self.kv_dtype.itemsize
 
     @property
     def block_multiple(self) -> int:
@@ -81,6 +82,7 @@ def load(options: ModelOptions) -> LoadedModel:
     # a CPU computes float32 at least as fast as a 16-bit type; only products gain from the latter
     activations = torch.float32 if device.type == "cpu" and dtype.itemsize == 2 else dtype
     quantization = _quantization(options.quantization, library)
+    kv_dtype = _kv_dtype(options, dtype, library)
     max_model_len = _max_model_len(checkpoint.config, options.max_model_len)
     if library is not None:
         packing = _native_packing(library, quantization, dtype)
@@ -102,6 +104,7 @@ def load(options: ModelOptions) -> LoadedModel:
         config=checkpoint.config,
         dtype=dtype,
         activations=activations,
+        kv_dtype=kv_dtype,
         quantization=quantization,
         device=device,
         library=library,
@@ -140,6 +143,12 @@ def _quantization(
     if asked != "auto":
         return asked
     return "none" if library is None else "int8"
+
+
+def _kv_dtype(options: ModelOptions, dtype: torch.dtype, library: NativeLibrary | None) -> torch.dtype:
+    if options.kv_cache_dtype == "int8" and library is None:
+        raise KernelsNotFound("--kv-cache-dtype int8 is served by the native CPU kernels only, which are not in use")
+    return torch.int8 if options.kv_cache_dtype == "int8" else dtype
 
 
 def _native_packing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from forebay_runtime.kernels.native import (
     ACTIVATIONS,
+    KINDS,
     TILE,
     CLayer,
     CLinear,
@@ -26,7 +28,7 @@ from forebay_runtime.models.decoder import Decoder, DecoderLayer
 from forebay_runtime.models.layers import RMSNorm
 from forebay_runtime.models.model_config import ModelConfig
 
-CACHE_TYPES = {torch.float32: 0, torch.bfloat16: 1}
+CACHE_TYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.int8: "int8"}
 _LANES = 16
 
 
@@ -65,21 +67,26 @@ class NativeDecoder:
         if block_size % TILE:
             raise ValueError(f"blocks of {block_size} tokens: the native kernels need a multiple of {TILE}")
         self._library, self._decoder, self._block_size = library, decoder, block_size
-        self._key_bytes = config.num_kv_heads * block_size * config.head_dim * dtype.itemsize
-        self._layer_bytes = block_size * kv_bytes_per_token(config, dtype) // config.num_layers
-        block_bytes = config.num_layers * self._layer_bytes
+        slots = config.num_kv_heads * block_size
+        self._parts = (
+            slots * config.head_dim * dtype.itemsize,
+            slots * padded(config.head_dim) * dtype.itemsize,
+            *(slots * _scale_bytes(dtype),) * 2,
+        )
+        block_bytes = config.num_layers * sum(self._parts)
         # zeros are handed out page by page when they are written; a block is in one place, so few pages are touched
         self._cache = np.zeros(num_blocks * block_bytes, dtype=np.uint8)
         self._logits = torch.empty(0, config.vocab_size)
         self._layers = (CLayer * config.num_layers)(*(self._layer(i, layer) for i, layer in enumerate(decoder.layers)))
-        model = _c_model(decoder, block_bytes, CACHE_TYPES[dtype], max_tokens)
+        model = _c_model(decoder, block_bytes, KINDS.index(CACHE_TYPES[dtype]), max_tokens)
         model.layers = self._layers
         self._handle = library.create(model)
         self._finalizer = weakref.finalize(self, library.destroy, self._handle)
 
     def _layer(self, index: int, layer: DecoderLayer) -> CLayer:
         attention = layer.attention
-        keys = self._cache.ctypes.data + index * self._layer_bytes
+        keys = self._cache.ctypes.data + index * sum(self._parts)
+        values, key_scales, value_scales = (keys + offset for offset in accumulate(self._parts[:3]))
         rotation = torch.view_as_real(self._decoder.rotations[attention.layer.rope])
         return CLayer(
             qkv=_linear(attention.qkv),
@@ -95,7 +102,9 @@ class NativeDecoder:
             rotation=rotation.data_ptr(),
             window=attention.layer.sliding_window or 0,
             keys=keys,
-            values=keys + self._key_bytes,
+            values=values,
+            key_scales=key_scales,
+            value_scales=value_scales,
         )
 
     def __call__(self, step: FlatStep) -> Tensor:
@@ -132,7 +141,13 @@ class NativeDecoder:
 
 
 def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:
-    return config.num_layers * config.num_kv_heads * (config.head_dim + padded(config.head_dim)) * dtype.itemsize
+    numbers = config.head_dim + padded(config.head_dim)
+    return config.num_layers * config.num_kv_heads * (numbers * dtype.itemsize + 2 * _scale_bytes(dtype))
+
+
+def _scale_bytes(dtype: torch.dtype) -> int:
+    """Of a key or value of one head: int8 has a float32 for each."""
+    return 4 if dtype == torch.int8 else 0
 
 
 def _c_model(decoder: Decoder, block_bytes: int, kv_kind: int, max_tokens: int) -> CModel:

@@ -31,7 +31,9 @@ struct Layer {
   const float *query_norm, *key_norm;                                                             // or null
   const float* rotation;  // (positions, D / 2, 2): cosine, sine of each pair
   int32_t window, unused; // a token sees itself and window - 1 before it; 0: all
-  uint8_t *keys, *values; // of block 0: keys (K, block size / kTile, D, kTile), values (K, block size, padded D)
+  // Of block 0: keys (K, block size / kTile, D, kTile), values (K, block size, padded D); for kInt8 their scales
+  // (K, block size) as float32, else null.
+  uint8_t *keys, *values, *key_scales, *value_scales;
 };
 
 struct Model {

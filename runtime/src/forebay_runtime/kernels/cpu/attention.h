@@ -12,23 +12,24 @@ constexpr int kMaxHeadDim = 256;
 
 struct F32Cache {
   using T = float;
+  static constexpr bool kScaled = false;
   FB_INLINE F read(const float* p) { return load(p); }
-  FB_INLINE void write(float* p, float value) { *p = value; }
 };
 struct BF16Cache {
   using T = uint16_t;
+  static constexpr bool kScaled = false;
   FB_INLINE F read(const uint16_t* p) { return load_bf16(p); }
-  FB_INLINE void write(uint16_t* p, float value) {
-    uint32_t bits;
-    std::memcpy(&bits, &value, 4);
-    *p = uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  }
+};
+struct Int8Cache {  // each token's key and value of a head has a scale of its own
+  using T = int8_t;
+  static constexpr bool kScaled = true;
+  FB_INLINE F read(const int8_t* p) { return load_int8(p); }
 };
 
 FB_INLINE int padded(int head_dim) { return (head_dim + kLanes - 1) / kLanes * kLanes; }
 
 struct KeyValues {
-  uint8_t *keys, *values;
+  uint8_t *keys, *values, *key_scales, *value_scales;
   int64_t block_bytes;
   int head_dim, block_size;
 };
@@ -45,11 +46,37 @@ FB_INLINE typename Cache::T* value_row(const KeyValues& kv, int head, int64_t bl
 }
 
 template <class Cache>
+FB_INLINE float* scales_of(const KeyValues& kv, uint8_t* scales, int head, int64_t block, int row) {
+  return reinterpret_cast<float*>(scales + block * kv.block_bytes) + head * kv.block_size + row;
+}
+
+// x (n) as the cache holds it, one number each `step` places.
+template <class Cache>
+FB_INLINE void write_row(const float* x, int n, typename Cache::T* to, int step, float* scale) {
+  F inverse = set1(1);
+  if constexpr (Cache::kScaled) {
+    F largest = zero();
+    for (int i = 0; i < n; i += kLanes) largest = max(largest, abs(load_some(x + i, n - i)));
+    const float most = reduce_max(largest);
+    *scale = most / 127;
+    inverse = set1(most > 0 ? 127 / most : 0);
+  }
+  for (int i = 0; i < n; i += kLanes) {
+    const F v = load_some(x + i, n - i);
+    typename Cache::T lanes[kLanes];
+    if constexpr (Cache::kScaled) store_int8(lanes, mul(v, inverse));
+    else if constexpr (sizeof(typename Cache::T) == 2) store_bf16(lanes, v);
+    else store(lanes, v);
+    for (int j = 0; j < kLanes && i + j < n; j++) to[(i + j) * step] = lanes[j];
+  }
+}
+
+template <class Cache>
 static void write_slot(const KeyValues& kv, int head, int64_t block, int at, const float* key, const float* value) {
-  typename Cache::T* k = key_tile<Cache>(kv, head, block, at / kTile) + at % kTile;
-  for (int d = 0; d < kv.head_dim; d++) Cache::write(k + d * kTile, key[d]);
-  typename Cache::T* v = value_row<Cache>(kv, head, block, at);
-  for (int d = 0; d < kv.head_dim; d++) Cache::write(v + d, value[d]);
+  write_row<Cache>(key, kv.head_dim, key_tile<Cache>(kv, head, block, at / kTile) + at % kTile, kTile,
+                   scales_of<Cache>(kv, kv.key_scales, head, block, at));
+  write_row<Cache>(value, kv.head_dim, value_row<Cache>(kv, head, block, at), 1,
+                   scales_of<Cache>(kv, kv.value_scales, head, block, at));
 }
 
 // What is known of a row's softmax so far: `sums` and `acc` (padded D) are relative to e ** most.
@@ -143,12 +170,17 @@ static void attend_split(const KeyValues& kv, int head, const int32_t* blocks, c
   const int first = (earliest > begin ? earliest - begin : 0) / kTile * kTile;
   constexpr int kTilesPerSplit = kSplit / kTile;
   const typename Cache::T *key_tiles[kTilesPerSplit], *value_tiles[kTilesPerSplit];
+  const float *key_scales[kTilesPerSplit], *value_scales[kTilesPerSplit];  // where there are any
   const int tiles = (end + kTile - 1) / kTile;
   for (int t = first / kTile; t < tiles; t++) {
     const int at = begin / kTile + t;
     const int64_t block = blocks[at / per_block];
     key_tiles[t] = key_tile<Cache>(kv, head, block, at % per_block);
     value_tiles[t] = value_row<Cache>(kv, head, block, at % per_block * kTile);
+    if constexpr (Cache::kScaled) {
+      key_scales[t] = scales_of<Cache>(kv, kv.key_scales, head, block, at % per_block * kTile);
+      value_scales[t] = scales_of<Cache>(kv, kv.value_scales, head, block, at % per_block * kTile);
+    }
   }
   alignas(64) float scores[R * kSplit];
   constexpr int T = R <= 3 ? 4 : R <= 6 ? 2 : 1;
@@ -165,6 +197,7 @@ static void attend_split(const KeyValues& kv, int head, const int32_t* blocks, c
     F most = set1(-INFINITY);
     for (int i = first; i < tiles * kTile; i += kTile) {
       F s = load(row + i);
+      if constexpr (Cache::kScaled) s = mul(s, load(key_scales[i / kTile]));
       if (rows.softcap > 0) s = capped(s, rows.softcap);
       const int shown = seen - i < 0 ? 0 : seen - i > kTile ? kTile : seen - i;
       const int covered = hidden - i < 0 ? 0 : hidden - i > kTile ? kTile : hidden - i;
@@ -177,8 +210,11 @@ static void attend_split(const KeyValues& kv, int head, const int32_t* blocks, c
     F sum = zero();
     for (int i = first; i < tiles * kTile; i += kTile) {
       const F p = exp(sub(load(row + i), base));
-      store(row + i, p);
       sum = add(sum, p);
+      if constexpr (Cache::kScaled)
+        store(row + i, mul(p, load(value_scales[i / kTile])));
+      else
+        store(row + i, p);
     }
     partials[r].sum = reduce_add(sum);
   }

@@ -127,7 +127,7 @@ class Decoder {
   }
 
   KeyValues key_values(const Layer& layer) const {
-    return {layer.keys, layer.values, m_.block_bytes, m_.head_dim, step_->block_size};
+    return {layer.keys, layer.values, layer.key_scales, layer.value_scales, m_.block_bytes, m_.head_dim, step_->block_size};
   }
 
   void rotate_and_store(int i, int tile) {
@@ -144,10 +144,9 @@ class Decoder {
       const float *keys = heads + m_.heads * dim, *values = keys + m_.kv_heads * dim;
       const int at = positions_[t] % step_->block_size;
       for (int h = 0; h < m_.kv_heads; h++) {
-        if (m_.kv_kind == kBF16)
-          write_slot<BF16Cache>(key_values(layer), h, blocks_[t], at, keys + h * dim, values + h * dim);
-        else
-          write_slot<F32Cache>(key_values(layer), h, blocks_[t], at, keys + h * dim, values + h * dim);
+        with_cache([&](auto cache) {
+          write_slot<decltype(cache)>(key_values(layer), h, blocks_[t], at, keys + h * dim, values + h * dim);
+        });
       }
     });
   }
@@ -178,10 +177,16 @@ class Decoder {
   void attend(int i, int tile) {
     const int head = tile % m_.kv_heads, split = tile / m_.kv_heads % splits_;
     const Query& query = queries_[tile / m_.kv_heads / splits_];
-    if (m_.kv_kind == kBF16)
-      attend_query<BF16Cache>(layers_[i], query, head, split);
-    else
-      attend_query<F32Cache>(layers_[i], query, head, split);
+    with_cache([&](auto cache) { attend_query<decltype(cache)>(layers_[i], query, head, split); });
+  }
+
+  template <class Body>
+  void with_cache(Body body) const {
+    switch (m_.kv_kind) {
+      case kF32: return body(F32Cache{});
+      case kInt8: return body(Int8Cache{});
+      default: return body(BF16Cache{});
+    }
   }
 
   template <class Cache>

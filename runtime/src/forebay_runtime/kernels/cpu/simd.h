@@ -54,6 +54,9 @@ FB_INLINE void store_bf16(uint16_t* p, F a) {  // to the nearest, ties to even
   const __m512i up = _mm512_add_epi32(_mm512_add_epi32(raw, odd), _mm512_set1_epi32(0x7fff));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16)));
 }
+FB_INLINE F load_int8(const int8_t* p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
 FB_INLINE F load_f16(const uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
@@ -139,6 +142,10 @@ FB_INLINE void store_bf16(uint16_t* p, F x) {
   const __m256i packed = _mm256_packus_epi32(rounded_halves(x.a), rounded_halves(x.b));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xD8));
 }
+FB_INLINE F load_int8(const int8_t* p) {
+  const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(raw)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(raw, 8)))};
+}
 FB_INLINE F load_f16(const uint16_t* p) {
   const __m128i* q = reinterpret_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(q)), _mm256_cvtph_ps(_mm_loadu_si128(q + 1))};
@@ -204,6 +211,7 @@ FB_INLINE float half_to_float(uint16_t h) {
   const float magnitude = from_bits(rest << 13) * from_bits(uint32_t(127 + 112) << 23);  // exact, subnormals too
   return sign ? -magnitude : magnitude;
 }
+FB_INLINE F load_int8(const int8_t* p) { FB_EACH(F, float(p[i])); }
 FB_INLINE F load_f16(const uint16_t* p) { FB_EACH(F, half_to_float(p[i])); }
 FB_INLINE void store_int8(int8_t* p, F a) {
   for (int i = 0; i < 16; i++) {
