@@ -28,7 +28,7 @@ def test_a_pod_goes_when_it_has_nothing_in_flight(story: Story) -> None:
         story.kube.must("scale", "isvc", served.name, "-n", story.namespace, "--replicas=1")
         out = story.kube.until(marked, pods, 30, "a pod is out of rotation")
         assert "deletionTimestamp" not in out["metadata"], "it is not ended at once"
-        assert served.condition("Ready")["status"] == "True", "the one that is wanted serves"
+        served.becomes_ready(seconds=20)  # the one that is wanted serves
         gone = story.kube.until(leaving, pods, 120, "the pod is told to end")
         assert gone["metadata"]["uid"] == out["metadata"]["uid"]
         assert served.metric(gone, RUNNING) == 0, "it was told to end with requests in flight"

@@ -128,7 +128,7 @@ def _ready(spec: Spec, observed: Observed, revision: str, blame: Cause | None) -
     if blame:
         return Claim("Ready", "False", blame)
     if _settled(spec, observed, revision):
-        return Claim("Ready", "True", Cause("Serving", f"{_count(spec.replicas)} of revision {revision} serve"))
+        return Claim("Ready", "True", Cause("Serving", f"serving: {_count(spec.replicas)} of revision {revision}"))
     return Claim("Ready", "False", _going_on(spec, observed, revision))
 
 
