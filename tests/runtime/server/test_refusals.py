@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -280,3 +281,11 @@ async def test_a_wrong_timeout_is_refused_by_name(client: Client, seconds: str) 
 async def test_an_encoded_body_is_refused(client: Client) -> None:
     reply = await client.post(CHAT, json=body(CHAT), headers={"Content-Encoding": "gzip"})
     assert error_of(reply, 415)["code"] == "unsupported_encoding"
+
+
+async def test_a_refusal_takes_no_thread(client: Client) -> None:
+    """A flood of them would wait for each other's."""
+    before = set(threading.enumerate())
+    await refused(client, temperature=-1)
+    error_of(await client.get("/nowhere"), 404)
+    assert set(threading.enumerate()) <= before

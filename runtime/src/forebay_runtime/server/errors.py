@@ -37,12 +37,12 @@ def error_response(error: RequestError, path: str = "") -> Response:
     return Response(body, error.status, headers, "application/json")
 
 
-def on_request_error(request: Request, error: Exception) -> Response:
+async def on_request_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
     return error_response(error, request.url.path)
 
 
-def on_http_exception(request: Request, error: Exception) -> Response:
+async def on_http_exception(request: Request, error: Exception) -> Response:
     """What the router refuses: unknown paths and wrong methods."""
     assert isinstance(error, HTTPException)
     match error.status_code:
@@ -58,12 +58,12 @@ def on_http_exception(request: Request, error: Exception) -> Response:
     return response
 
 
-def on_disconnect(_request: Request, _error: Exception) -> Response:
+async def on_disconnect(_request: Request, _error: Exception) -> Response:
     """Nobody reads this."""
     return Response(status_code=499)
 
 
-def on_exception(request: Request, _error: Exception) -> Response:
+async def on_exception(request: Request, _error: Exception) -> Response:
     """Ours. What went wrong is in the log, not in the reply."""
     return error_response(internal_error(), request.url.path)
 
