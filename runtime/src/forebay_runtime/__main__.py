@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -132,6 +133,7 @@ def _run(model: ModelOptions, options: SchedulerOptions, config: ServerConfig, b
         from forebay_runtime.server.app import make_application
         from forebay_runtime.server.serving import serve
 
+        gc.freeze()  # what start-up made stays: looking for garbage in it would stop every stream for a tenth of a second
         log.info("listening on http://%s:%d", *listener.getsockname()[:2])
         uvloop.run(serve(partial(make_application, served, config), config, listener))
     _leave()
