@@ -133,7 +133,7 @@ def _run(model: ModelOptions, options: SchedulerOptions, config: ServerConfig, b
         from forebay_runtime.server.app import make_application
         from forebay_runtime.server.serving import serve
 
-        gc.freeze()  # what start-up made stays: looking for garbage in it would stop every stream for a tenth of a second
+        gc.freeze()  # what start-up made stays; to look for garbage in it would stop every stream for 0.1 s
         log.info("listening on http://%s:%d", *listener.getsockname()[:2])
         uvloop.run(serve(partial(make_application, served, config), config, listener))
     _leave()
