@@ -99,10 +99,14 @@ class GenerationEndpoint(Generic[Asked]):
             with generating as generation, _expiry(generation, until):
                 yield generation, dialect.reply(asked, prompts, generation, head)
 
+    def until(self, scope: Scope, arrival: float) -> float | None:
+        """When the time of such a request is over; None: never. RequestError 400 for a wrong header."""
+        return deadline(scope, arrival, self._service.request_timeout)
+
     async def _answer(
         self, asked: Asked, size: int, arrival: float, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        until = deadline(scope, arrival, self._service.request_timeout)
+        until = self.until(scope, arrival)
         async with self.begin(asked, size, arrival, until) as (generation, reply):
             if self._dialect.generated(asked).stream:
                 await EventStream(generation, reply).send(send)

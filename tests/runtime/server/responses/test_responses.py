@@ -14,6 +14,7 @@ import pytest
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
+from forebay_runtime.server.responses.dialect import ResponsesDialect
 from tests.support.toy_server import NAME, application, running
 
 Client = httpx.AsyncClient
@@ -189,6 +190,24 @@ async def test_a_background_response_is_cancelled(client: Client) -> None:
 async def test_a_background_response_that_can_t_be_made_is_refused_at_once(client: Client) -> None:
     refused = await client.post(PATH, json=body(background=True, input="x " * 300))
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
+
+
+async def test_a_background_response_ends_with_its_time() -> None:
+    async with running(application(step_seconds=0.02)) as client:
+        timed = {"X-Request-Timeout": "0.05"}
+        asked = body(background=True, stream=True, max_output_tokens=None, ignore_eos=True)
+        events = events_of((await client.post(PATH, json=asked, headers=timed)).text)
+        assert events[-1]["type"] == "response.failed"
+
+
+async def test_a_fault_of_ours_before_a_background_response_begins_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(*_: object) -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(ResponsesDialect, "reply", fault)
+    async with running(application()) as client:
+        reply = await client.post(PATH, json=body(background=True))
+        assert (reply.status_code, reply.json()["error"]["code"]) == (500, "internal_error")
 
 
 @pytest.mark.parametrize(
