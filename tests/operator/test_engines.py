@@ -68,6 +68,12 @@ def test_our_quantization_on_loading_is_ours_alone(engine: str) -> None:
     assert not catalog.refusals(spec("forebay", {"quantization": "int8"}))
 
 
+def test_int4_is_refused_on_gpus() -> None:
+    on_gpus = spec("forebay", {"quantization": "int4"}, resources={"limits": {"nvidia.com/gpu": "1"}})
+    assert catalog.refusals(on_gpus) == ["spec.engine.quantization: int4 (only on CPUs)"]
+    assert not catalog.refusals(spec("forebay", {"quantization": "int4"}))
+
+
 @pytest.mark.parametrize("engine", FOREIGN)
 def test_what_the_operator_sets_itself_cannot_be_set_by_arguments(engine: str) -> None:
     flag = "--hostname=1" if engine == "tgi" else "--host=1"

@@ -32,8 +32,10 @@ def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
 
 
 def refusals(spec: Spec) -> list[str]:
-    """The CRD's rules refuse all that it does not know."""
-    return []
+    """Beside what the CRD's rules refuse."""
+    on_gpus = options.gpus(spec) > 0
+    fields = {"engine.quantization: int4 (only on CPUs)": on_gpus and spec.engine.quantization == "int4"}
+    return options.unheard(spec, fields)
 
 
 def fetch_arguments(spec: Spec) -> tuple[str, ...]:
