@@ -1,9 +1,11 @@
 """Who wakes whom: the only thing that the kopf wiring decides."""
 
+import pathlib
 from typing import Any
 
 import pytest
 
+from forebay_operator.cli import main
 from forebay_operator.cluster.cache import about
 from forebay_operator.handlers import Wiring
 from forebay_operator.observed import SERVICE_LABEL
@@ -11,6 +13,23 @@ from tests.operator.builders import CONFIG, CREATED, SOURCE
 from tests.operator.test_live_cluster import MemoryApi
 
 OWNER = {"kind": "InferenceService", "name": "demo", "uid": "u"}
+
+
+@pytest.mark.parametrize("argument", ["--engine-image=vllm", "--engine-image=vlm=image:1", "--lease=name"])
+def test_an_argument_that_is_none_is_refused_by_name(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["operator", "--runtime-image=r:1", argument])
+    assert argument.partition("=")[2] in capsys.readouterr().err
+
+
+def test_profiles_that_are_not_understood_end_the_operator(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "profiles.yaml").write_text("small: {cores: 1}")
+    arguments = ["operator", "--runtime-image=r:1", f"--profiles-file={tmp_path / 'profiles.yaml'}"]
+    monkeypatch.setattr("logging.basicConfig", lambda **_: None)  # it would take the log's reader away
+    assert main(arguments) == 1
+    assert "small.cores" in caplog.text
 
 
 class Woken(set[tuple[str, str]]):

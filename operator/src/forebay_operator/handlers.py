@@ -20,6 +20,7 @@ import kopf
 from forebay_operator import probes, profiles, telemetry
 from forebay_operator.cluster import About, AccessError, Api, Cache, LeaseHolder, LiveCluster, api_server
 from forebay_operator.config import Config
+from forebay_operator.engines.catalog import ENGINES
 from forebay_operator.informer import ApiServer
 from forebay_operator.observed import CHILD_KINDS
 from forebay_operator.reconcile import reconcile
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine-image",
         action="append",
         default=[],
+        type=_engine_image,
         metavar="TYPE=IMAGE",
         help="image of pods with that spec.engine.type, where the spec names none; may be repeated",
     )
@@ -49,11 +51,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resync-seconds", type=float, default=300, help="longest time between two looks at a resource"
     )
     parser.add_argument(
-        "--lease", default="", metavar="NAMESPACE/NAME", help="Lease by which one of several operators is at work"
+        "--lease",
+        type=_namespaced,
+        metavar="NAMESPACE/NAME",
+        help="Lease by which one of several operators is at work",
     )
     parser.add_argument("--identity", default=socket.gethostname(), help="this operator's name in the Lease")
     parser.add_argument("--port", type=int, default=8080, help="port of /healthz and /metrics")
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+
+
+def _engine_image(text: str) -> tuple[str, str]:
+    engine, _, image = text.partition("=")
+    if engine not in ENGINES or not image:
+        raise argparse.ArgumentTypeError(f"{text!r} is not TYPE=IMAGE with a TYPE of {', '.join(ENGINES)}")
+    return engine, image
+
+
+def _namespaced(text: str) -> str:
+    if text.count("/") != 1 or not all(text.split("/")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
+    return text
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,23 +80,29 @@ def run(arguments: argparse.Namespace) -> int:
         level=arguments.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
     )
     logging.getLogger("kopf").setLevel(max(logging.WARNING, logging.getLogger().level))
-    config = Config(
+    try:
+        return asyncio.run(_main(_config(arguments), arguments.port, arguments.lease, arguments.identity))
+    except AccessError as e:
+        log.error("no way to the API server: %s", e)
+    except profiles.ProfilesError as e:
+        log.error("%s: %s", arguments.profiles_file, e)
+    return 1
+
+
+def _config(arguments: argparse.Namespace) -> Config:
+    """ProfilesError."""
+    return Config(
         runtime_image=arguments.runtime_image,
         profiles=profiles.read(arguments.profiles_file) if arguments.profiles_file else {},
-        engine_images=dict(each.split("=", 1) for each in arguments.engine_image),
+        engine_images=dict(arguments.engine_image),
         image_pull_policy=arguments.image_pull_policy,
         service_account=arguments.service_account,
         credentials_role=arguments.credentials_role,
         resync=timedelta(seconds=arguments.resync_seconds),
     )
-    try:
-        return asyncio.run(_main(config, arguments.port, arguments.lease, arguments.identity))
-    except AccessError as e:
-        log.error("no way to the API server: %s", e)
-        return 1
 
 
-async def _main(config: Config, port: int, lease: str, identity: str) -> int:
+async def _main(config: Config, port: int, lease: str | None, identity: str) -> int:
     server = api_server()
     endpoint = await probes.serve(port)
     try:
