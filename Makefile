@@ -5,7 +5,7 @@ MODEL ?= .models/smollm2
 PORT ?= 8000
 ARGS ?=
 
-.PHONY: up down models run check test sanitize bench crds venv lock
+.PHONY: up down models run check test test-clients sanitize bench crds venv lock
 
 up:             ## a Kubernetes, the images, the chart, a served model, one answer
 	python3 e2e/cluster/up.py
@@ -44,6 +44,9 @@ sanitize: venv  ## the tests of the native kernels with every access checked (AS
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
 	FOREBAY_TEST_KERNELS=$(SANITIZED) $(PY) -m pytest -q --timeout 600 \
 	tests/runtime/kernels/test_native.py tests/runtime/equalities/test_native.py tests/runtime/models/test_logits.py
+
+test-clients: venv models ## real clients of other makers against the runtime, in environments of their own
+	$(PY) -m tests.clients
 
 bench: venv models ## beside llama.cpp and others, in one run: an hour or two; `$(PY) -m bench --help` for a part of it
 	$(PY) -m bench --output bench/results/cpu.json
