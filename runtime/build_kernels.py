@@ -17,7 +17,7 @@ SOURCES = Path(__file__).parent / "src/forebay_runtime/kernels/cpu"
 FLAGS = [
     *(
         "-std=c++17",
-        "-O3",
+        "-O2",
         "-fPIC",
         "-shared",
         "-pthread",
