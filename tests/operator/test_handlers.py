@@ -1,5 +1,6 @@
 """Who wakes whom: the only thing that the kopf wiring decides."""
 
+import asyncio
 import pathlib
 from typing import Any
 
@@ -39,7 +40,7 @@ class Woken(set[tuple[str, str]]):
 
 @pytest.fixture
 def wiring() -> Wiring:
-    found = Wiring(CONFIG, None, MemoryApi())  # type: ignore[arg-type]
+    found = Wiring(CONFIG, None, MemoryApi(), asyncio.Event())  # type: ignore[arg-type]
     found._queue = Woken()  # type: ignore[assignment]
     return found
 
@@ -82,3 +83,13 @@ async def test_a_status_of_its_own_wakes_nobody(wiring: Wiring) -> None:
     await resource(wiring, "first")
     wiring._cluster._told["ns", "first"] = "7"
     assert await resource(wiring, "first", "MODIFIED") == set()
+
+
+async def test_an_operator_whose_watches_fail_ends(wiring: Wiring) -> None:
+    async def fails() -> None:
+        raise RuntimeError("a kind of event that nobody knows")
+
+    task = asyncio.create_task(fails())
+    task.add_done_callback(wiring._follows_no_more)
+    await asyncio.wait_for(wiring.stop_flag.wait(), 5)
+    assert wiring.status == 1

@@ -107,8 +107,7 @@ async def _main(config: Config, port: int, lease: str | None, identity: str) -> 
     endpoint = await probes.serve(port)
     try:
         if not lease:
-            await _work(Wiring(config, server, Api(server)), asyncio.Event())
-            return 0
+            return await _work(Wiring(config, server, Api(server), asyncio.Event()))
         namespace, name = lease.split("/", 1)
         return await _elected(config, server, LeaseHolder(Api(server), namespace, name, identity))
     finally:
@@ -126,12 +125,12 @@ async def _elected(config: Config, server: ApiServer, holder: LeaseHolder) -> in
     telemetry.LEADING.set(1)
     holding = asyncio.create_task(holder.hold())
     holding.add_done_callback(lambda _: stop.set())
-    await _work(Wiring(config, server, Api(server, holder.held)), stop)
+    status = await _work(Wiring(config, server, Api(server, holder.held), stop))
     if holding.done():
         return 1
     holding.cancel()
     await holder.release()
-    return 0
+    return status
 
 
 async def _before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
@@ -146,10 +145,12 @@ async def _before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
     return done
 
 
-async def _work(wiring: Wiring, stop: asyncio.Event) -> None:
+async def _work(wiring: Wiring) -> int:
+    """Until the wiring's stop is set or a signal comes; the exit status."""
     await kopf.operator(
-        registry=wiring.registry(), settings=settings(), standalone=True, clusterwide=True, stop_flag=stop
+        registry=wiring.registry(), settings=settings(), standalone=True, clusterwide=True, stop_flag=wiring.stop_flag
     )
+    return wiring.status
 
 
 def settings() -> kopf.OperatorSettings:
@@ -178,10 +179,10 @@ class NoDiffs(kopf.DiffBaseStorage):
 
 
 class Wiring:
-    """What is made at the start and lasts: the cache, the cluster, the queue."""
+    """What is made at the start and lasts: the cache, the cluster, the queue. `status` is the process's exit status."""
 
-    def __init__(self, config: Config, server: ApiServer, api: Api) -> None:
-        self._config = config
+    def __init__(self, config: Config, server: ApiServer, api: Api, stop: asyncio.Event) -> None:
+        self._config, self.stop_flag, self.status = config, stop, 0
         may_bind = config.service_account and config.credentials_role
         kinds = [k for k in CHILD_KINDS.values() if may_bind or k.kind != "RoleBinding"]
         self._cache = Cache(server, kinds, self.child_changed)
@@ -206,8 +207,16 @@ class Wiring:
                 raise
             log.warning("the kind %s.%s is not there yet: waiting for its CRD", PLURAL, GROUP)
         self._following = asyncio.create_task(self._cache.run())
+        self._following.add_done_callback(self._follows_no_more)
         await self._cache.until_synced()
         log.info("operator started, runtime image %s", self._config.runtime_image)
+
+    def _follows_no_more(self, following: asyncio.Task[None]) -> None:
+        """An operator whose picture of the cluster stands still must not act on it: it ends, and is started again."""
+        if not following.cancelled():
+            log.critical("the watches have failed: %r", following.exception())
+            self.status = 1
+            self.stop_flag.set()
 
     async def stop(self, **_: Any) -> None:
         self._following.cancel()
