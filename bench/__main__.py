@@ -70,7 +70,7 @@ def run(made: list[Contender], chosen: list[Case], model: models.Model, rounds: 
                 with contextlib.suppress(NotOffered):
                     for figure, value in case.measure(contender, ids).items():
                         figures.note(f"{model.name}/{figure}", contender.name, value)
-                        print(f"  {model.name} {number} {contender.name:14} {figure}: {value:.1f}", file=sys.stderr)
+                        print(f"  {model.name} {number} {contender.name:14} {figure}: {value:.2f}", file=sys.stderr)
 
 
 if __name__ == "__main__":

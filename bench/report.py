@@ -62,7 +62,7 @@ def table(medians: Medians, contenders: Iterable[Contender]) -> str:
 def _number(value: float | None, digits: int | None = None) -> str:
     if value is None:
         return ""
-    return f"{value:.{(0 if value >= 100 else 1 if value >= 10 else 2) if digits is None else digits}f}"
+    return f"{value:.{(0 if value >= 100 else 2) if digits is None else digits}f}"
 
 
 def write(path: Path, medians: Medians, contenders: Iterable[Contender], about: Mapping[str, Any]) -> None:
