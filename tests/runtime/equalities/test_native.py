@@ -150,3 +150,17 @@ def test_all_of_it_together(model: LoadedModel, requests: list[Request], alone: 
     made = engine(model, budget=61, seqs=7, blocks=70, prefix=True, num_drafts=3)
     assert answers(made, requests) == alone
     assert answers(made, requests) == alone
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_vectors_are_those_of_torch_operations(family: str, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, family, context=CONTEXT)
+    prompt, sampling = tuple((i * 7) % VOCAB for i in range(40)), SamplingParams(max_tokens=1)
+    wanted = [Request(pooling.value, prompt, sampling, pooling=pooling) for pooling in Pooling]
+    native = ModelOptions(
+        str(tmp_path), dtype="float32", device="cpu", quantization="none", kernels="native", threads=1
+    )
+    exact = dataclasses.replace(native, dtype="float64", kernels="torch")
+    got, true = (answers(engine(load(options)), wanted) for options in (native, exact))
+    for name, (*_, vector) in got.items():
+        assert vector == pytest.approx(true[name][3], abs=1e-5)
