@@ -127,7 +127,7 @@ def suite(name: str) -> pathlib.Path:
 
 
 def http_cases(url: str, launcher: str) -> None:
-    common = ["-q", "--policy", "strict", "--tie-eps", "0.05", "--require", "all", "-p", "no:asyncio"]
+    common = ["-q", "--policy", "strict", "--tie-eps", "0", "--require", "all", "-p", "no:asyncio"]
     server = ["--server-cmd", launcher, "--server-cmd-auth", launcher + " --api-key {api_key}"]
     where = ["--base-url", url, "--model", MODEL]
     sh(BIN / "python", "-m", "pytest", "cases", *where, *common, *server, cwd=suite("http"), minutes=20)
