@@ -141,7 +141,9 @@ class Builder:
 
     def pip_settings(self) -> dict[str, str]:
         """As `pip config list` tells them, from files and the environment alike."""
-        listed = self.shell.read(sys.executable, "-m", "pip", "config", "list", seconds=30)
+        # of the interpreter below a virtual environment, which may have none
+        python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}"
+        listed = self.shell.read(python, "-m", "pip", "config", "list", seconds=30)
         pairs = (line.split("=", 1) for line in listed.splitlines() if "=" in line)
         return {key.rsplit(".", 1)[-1]: shlex.split(value)[0] for key, value in pairs if shlex.split(value)}
 
