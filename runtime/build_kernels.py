@@ -13,7 +13,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-SOURCES = Path(__file__).parent / "src/forebay_runtime/kernels/cpu"
+sys.path.insert(0, str(Path(__file__).parent / "src"))
+from forebay_runtime.kernels.sources import SOURCES, STAMP, digest, is_current
+
 FLAGS = [
     *(
         "-std=c++17",
@@ -47,25 +49,26 @@ def library(directory: Path, name: str) -> Path:
 
 
 def build(directory: Path, extra: tuple[str, ...] = ()) -> list[Path]:
-    """The libraries; those newer than every source are left alone. [] where there is no C++ compiler."""
+    """The libraries; those made of the same sources are left alone. [] where there is no C++ compiler."""
     compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
     if compiler is None:
         return []
     directory.mkdir(parents=True, exist_ok=True)
-    inputs = sorted(p for p in SOURCES.iterdir() if p.suffix in (".h", ".cpp"))
-    newest = max(p.stat().st_mtime for p in [*inputs, Path(__file__)])
-    units = [str(p) for p in inputs if p.suffix == ".cpp"]
+    units = [str(path) for path in sorted(SOURCES.glob("*.cpp"))]
+    current = is_current(directory)
 
     def compile_one(name: str, flags: list[str]) -> Path:
         target = library(directory, name)
-        if not target.is_file() or target.stat().st_mtime < newest:
+        if not current or not target.is_file():
             part = target.with_suffix(f".{os.getpid()}.part")  # whoever loads the old one meanwhile keeps it
             subprocess.run([compiler, *FLAGS, *flags, *extra, *units, "-o", str(part)], check=True)
             part.replace(target)
         return target
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(compile_one, *zip(*instruction_sets().items(), strict=True)))
+        made = list(pool.map(compile_one, *zip(*instruction_sets().items(), strict=True)))
+    (directory / STAMP).write_text(digest())
+    return made
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 sys.path.insert(0, str(Path(__file__).parent))
-from build_kernels import SOURCES, build
+from build_kernels import SOURCES, STAMP, build
 
 
 class NativeKernels(BuildHookInterface):  # type: ignore[type-arg]
@@ -20,6 +20,6 @@ class NativeKernels(BuildHookInterface):  # type: ignore[type-arg]
             self.app.display_warning("no C++ compiler: torch operations will serve in place of the native CPU kernels")
             return
         root = Path(self.root)
-        build_data["artifacts"] += [str(path.relative_to(root)) for path in libraries]
+        build_data["artifacts"] += [str(path.relative_to(root)) for path in [*libraries, SOURCES / STAMP]]
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform.system().lower()}_{platform.machine()}"

@@ -23,9 +23,9 @@ BASE_RECIPE = (
 )
 SPLIT = "\nFROM ${DEPENDENCIES}"
 """Parts the stages of what changes rarely from that of the code, in both Dockerfiles."""
-KERNELS = ("build_kernels.py", "src/forebay_runtime/kernels/cpu/")
+KERNELS = ("build_kernels.py", "src/forebay_runtime/kernels/sources.py", "src/forebay_runtime/kernels/cpu/")
 """What of the runtime the native kernels are compiled from."""
-IGNORED = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
+IGNORED = frozenset({"sources.sha256", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
 
 
 @dataclass(frozen=True, slots=True)

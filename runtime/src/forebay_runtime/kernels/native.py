@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from forebay_runtime.kernels.sources import SOURCES, STAMP, is_current
+
 Kind = Literal["float32", "bfloat16", "int8", "int4"]
 KINDS: tuple[Kind, ...] = ("float32", "bfloat16", "int8", "int4")
 ACTIVATIONS = ("silu", "gelu_tanh")
@@ -33,7 +35,7 @@ _SETS = {
     "avx2": _AVX2,
     "portable": frozenset[str](),
 }
-FOLDER = Path(__file__).parent / "cpu"
+FOLDER = SOURCES
 
 
 class CLinear(ctypes.Structure):
@@ -198,8 +200,17 @@ def instruction_sets(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
 @functools.cache
 def native_library(name: str | None = None) -> NativeLibrary | None:
     """The kernels of the best set that was built and that runs here, or of the one named; None where there are none."""
+    if not is_current(FOLDER):
+        return None
     for candidate in instruction_sets():
         path = FOLDER / f"libforebay_cpu_{candidate}.so"
         if name in (None, candidate) and path.is_file():
             return NativeLibrary(candidate, path)
     return None
+
+
+def why_none() -> str:
+    """Why `native_library` finds nothing."""
+    if (FOLDER / STAMP).is_file() and not is_current(FOLDER):
+        return "those there are were made of other sources: install the runtime again (make venv)"
+    return "none were built for this machine: no C++ compiler was found at installation"

@@ -14,7 +14,15 @@ from torch import Tensor
 from forebay_runtime.config import ModelOptions
 from forebay_runtime.kernels.int8_linear import int8_linear
 from forebay_runtime.kernels.linear import Linear, dense_linear, needs_widening
-from forebay_runtime.kernels.native import MAX_HEAD_DIM, TILE, Kind, NativeLibrary, NativeLinear, native_library
+from forebay_runtime.kernels.native import (
+    MAX_HEAD_DIM,
+    TILE,
+    Kind,
+    NativeLibrary,
+    NativeLinear,
+    native_library,
+    why_none,
+)
 from forebay_runtime.models.checkpoint import open_checkpoint
 from forebay_runtime.models.decoder import Decoder, read_layer, rotation_table
 from forebay_runtime.models.errors import ContextTooLong, DeviceNotFound, KernelsNotFound
@@ -123,7 +131,7 @@ def _library(options: ModelOptions, device: torch.device, config: ModelConfig) -
         f"they are for a CPU, not for {device.type}": device.type != "cpu",
         f"they don't compute in {options.dtype}": options.dtype not in ("auto", "bfloat16", "float32"),
         f"heads of {config.head_dim} are too large": config.head_dim > MAX_HEAD_DIM,
-        "none were built for this machine: no C++ compiler was found at installation": native_library() is None,
+        why_none(): native_library() is None,
     }
     why = next((reason for reason, applies in reasons.items() if applies), None)
     if why is None:
