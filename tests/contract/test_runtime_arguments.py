@@ -3,6 +3,7 @@
 import pytest
 
 from forebay_operator.engines import forebay
+from forebay_operator.program import MODEL_DIRECTORY, PORT, fetch_arguments
 from forebay_operator.resource import Spec
 from forebay_runtime.__main__ import parser
 
@@ -24,13 +25,12 @@ def test_the_runtime_takes_what_the_operator_gives(spec: dict[str, object]) -> N
     made = forebay.program(Spec.model_validate(spec), "name", 595)
     assert made.command == ("forebay-runtime",)
     parser().parse_args(made.serve)
-    parser().parse_args(made.fetch)
 
 
 def test_every_field_arrives() -> None:
     made = forebay.program(Spec.model_validate(EVERYTHING), "--模型 1", 595)
     args = parser().parse_args(made.serve)
-    assert (args.host, args.port, args.model) == ("0.0.0.0", made.port, made.model_directory)
+    assert (args.host, args.port, args.model) == ("0.0.0.0", PORT, MODEL_DIRECTORY)
     assert args.served_model_name == ["--模型 1"]
     assert (args.device, args.quantization, args.prefix_caching) == ("cpu", "int8", "off")
     assert (args.speculative, args.num_speculative_tokens) == ("ngram", 3)
@@ -42,9 +42,8 @@ def test_every_field_arrives() -> None:
 
 
 def test_fetch_has_the_source_and_the_directory_that_is_served() -> None:
-    made = forebay.program(Spec.model_validate(EVERYTHING), "name", 595)
-    args = parser().parse_args(made.fetch)
-    assert (args.source, str(args.directory)) == ("hf://org/name@main", made.model_directory)
+    args = parser().parse_args(fetch_arguments("hf://org/name@main"))
+    assert (args.source, str(args.directory)) == ("hf://org/name@main", MODEL_DIRECTORY)
 
 
 @pytest.mark.parametrize("method", ["none", "ngram"])

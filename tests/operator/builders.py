@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from forebay_operator.api_names import FIELD_OWNER, REVISION_LABEL
 from forebay_operator.config import Config
-from forebay_operator.observed import FIELD_OWNER, REVISION_LABEL, Manifest, Observed, parse_pod, parse_workload
+from forebay_operator.observed import Manifest, Observed, parse_pod, parse_workload
 from forebay_operator.resource import InferenceService, Status, parse
 from forebay_operator.sync import Outcome, sync
 

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from forebay_operator.cluster.cache import SELECTOR, About, Cache
+from forebay_operator.api_names import MANAGED, REVISION_LABEL, SERVICE_LABEL
+from forebay_operator.cluster.cache import About, Cache
 from forebay_operator.informer import ApiServer
-from forebay_operator.observed import CHILD_KINDS, REVISION_LABEL, SERVICE_LABEL, Manifest
+from forebay_operator.observed import CHILD_KINDS, Manifest
 from tests.operator.builders import desired, live, pod_body, resource, wanted
 from tests.support.api_server import FakeApiServer
 from tests.support.asgi import on_loopback
@@ -67,7 +68,7 @@ def pod(name: str, version: int, of: str = "demo", **more: Any) -> Manifest:
 
 async def test_only_own_objects_are_asked_for_and_half_of_each_is_held() -> None:
     async with holding(service(1)) as held:
-        assert {q.get("labelSelector") for _, _, q in held.server.requests} == {SELECTOR}
+        assert {q.get("labelSelector") for _, _, q in held.server.requests} == {MANAGED}
         found = held.cache.child("Service", *KEY)
         assert found
         assert found["kind"] == "Service"

@@ -3,8 +3,9 @@
 import copy
 from collections.abc import Callable
 
+from forebay_operator.api_names import FIELD_OWNER
 from forebay_operator.drift import digest, disowned, displaced, intent, replacement
-from forebay_operator.observed import FIELD_OWNER, Manifest
+from forebay_operator.observed import Manifest
 from tests.operator.builders import desired, live, resource, wanted
 
 SERVICE = desired(wanted(resource()), "Service")

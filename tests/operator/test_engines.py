@@ -11,7 +11,8 @@ from forebay_operator.engines import catalog, forebay
 from forebay_operator.metrics import scrape
 from forebay_operator.metrics.window import NoData, Pod, window
 from forebay_operator.observed import Observed
-from forebay_operator.resource import Engine, Spec
+from forebay_operator.resource import Spec
+from forebay_operator.resource.engine import Engine
 from forebay_operator.sync import sync
 from tests.operator.builders import NOW, resource, says
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from forebay_operator.api_names import SERVICE_LABEL
 from forebay_operator.cli import main
 from forebay_operator.cluster.cache import about
 from forebay_operator.handlers import Wiring
-from forebay_operator.observed import SERVICE_LABEL
 from tests.operator.builders import CONFIG, CREATED, SOURCE
 from tests.operator.test_live_cluster import MemoryApi
 

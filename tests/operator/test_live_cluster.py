@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
+from forebay_operator.api_names import FIELD_OWNER, MANAGED_LABEL
 from forebay_operator.cluster import LiveCluster
 from forebay_operator.cluster.api import APPLY, as_yaml
 from forebay_operator.cluster.live import child_path, resource_path
 from forebay_operator.happenings import Happening, Verb
 from forebay_operator.observed import (
     CHILD_KINDS,
-    FIELD_OWNER,
-    MANAGED_LABEL,
     Known,
     Manifest,
     Missing,

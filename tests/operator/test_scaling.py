@@ -9,11 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay_operator.api_names import DRAINING_ANNOTATION, IN_ROTATION, OUT_OF_ROTATION, ROTATION_LABEL
 from forebay_operator.observed import (
-    DRAINING_ANNOTATION,
-    IN_ROTATION,
-    OUT_OF_ROTATION,
-    ROTATION_LABEL,
     Manifest,
     Observed,
     parse_pod,

@@ -9,8 +9,12 @@ from typing import Any
 
 import yaml
 
-from forebay_operator.resource import GROUP, KIND, MAX_NAME, NAME_PATTERN, PLURAL, RULED, VERSION, Part, Spec, Status
+from forebay_operator.api_names import GROUP, KIND, PLURAL, VERSION
+from forebay_operator.resource import Spec, Status
+from forebay_operator.resource.schema import RULED, Part
 
+MAX_NAME = 50  # a Service's name has 63 characters; the rest is for the suffixes of children to come
+NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"  # a Service's name: no dots, a letter first
 COLUMNS = [
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
     {"name": "Replicas", "type": "integer", "jsonPath": ".status.replicas"},
@@ -63,7 +67,7 @@ def manifest() -> dict[str, Any]:
 
 def text() -> str:
     """The CRD as YAML, the contents of crds/inferenceservices.yaml."""
-    head = "# Made by `make crds` from operator/src/forebay_operator/resource.py: change that instead.\n"
+    head = "# Made by `make crds` from operator/src/forebay_operator/resource/: change that instead.\n"
     no_aliases = json.loads(json.dumps(manifest()))
     return head + yaml.safe_dump(no_aliases, sort_keys=False, width=120, allow_unicode=True)
 

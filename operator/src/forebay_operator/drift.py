@@ -10,7 +10,8 @@ import hashlib
 import json
 from typing import Any
 
-from forebay_operator.observed import FIELD_OWNER, Manifest
+from forebay_operator.api_names import FIELD_OWNER
+from forebay_operator.observed import Manifest
 
 VOLATILE = ("resourceVersion", "generation", "managedFields", "creationTimestamp")
 COUNTED = "deployment.kubernetes.io/"

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-INFERENCE_SERVICES = "/apis/forebay.dev/v1alpha1/inferenceservices"
+from forebay_operator.api_names import SERVICE_LABEL
+
 ENDPOINT_SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
-MANAGED = "app.kubernetes.io/managed-by=forebay-operator"
-SERVICE_LABEL = "forebay.dev/inferenceservice"
 PORT_NAME = "http"
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import kopf
 
 from forebay_operator import probes, profiles, telemetry
+from forebay_operator.api_names import GROUP, KIND, PLURAL, VERSION
 from forebay_operator.cluster import About, AccessError, Api, Cache, LeaseHolder, LiveCluster, api_server
 from forebay_operator.config import Config
 from forebay_operator.engines.catalog import ENGINES
@@ -25,7 +26,7 @@ from forebay_operator.informer import ApiServer
 from forebay_operator.observed import CHILD_KINDS
 from forebay_operator.reconcile import reconcile
 from forebay_operator.refusal import ApiError
-from forebay_operator.resource import GROUP, KIND, PLURAL, VERSION, parse
+from forebay_operator.resource import parse
 from forebay_operator.work_queue import Key, WorkQueue
 
 log = logging.getLogger(__name__)

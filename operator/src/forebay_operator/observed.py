@@ -7,18 +7,20 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from forebay_operator.api_names import (
+    CREDENTIALS_ANNOTATION,
+    DELETION_COST,
+    DRAINING_ANNOTATION,
+    FIELD_OWNER,
+    KIND,
+    OUT_OF_ROTATION,
+    REVISION_LABEL,
+    ROTATION_LABEL,
+)
 from forebay_operator.resource import InferenceService
 
 Manifest = dict[str, Any]
 
-FIELD_OWNER = "forebay-operator"  # the field manager of server-side apply
-MANAGED_LABEL, MANAGED_BY = "app.kubernetes.io/managed-by", "forebay-operator"
-SERVICE_LABEL = "forebay.dev/inferenceservice"
-REVISION_LABEL = "forebay.dev/revision"
-CREDENTIALS_ANNOTATION = "forebay.dev/credentials"
-ROTATION_LABEL, IN_ROTATION, OUT_OF_ROTATION = "forebay.dev/rotation", "in", "out"  # whether a pod gets new requests
-DRAINING_ANNOTATION = "forebay.dev/draining-since"
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 ACCELERATORS = ("nvidia.com/", "amd.com/", "habana.ai/", "google.com/tpu", "aws.amazon.com/neuron", "gpu.intel.com/")
 
 
@@ -277,7 +279,7 @@ def owner_of(live: Manifest) -> dict[str, Any] | None:
 def left_behind(live: Manifest, resource: InferenceService) -> bool:
     """Whether it is on its way out: being deleted, or of a former resource of the same name."""
     owner = owner_of(live)
-    former = owner is not None and owner["kind"] == "InferenceService" and owner["uid"] != resource.uid
+    former = owner is not None and owner["kind"] == KIND and owner["uid"] != resource.uid
     return "deletionTimestamp" in live["metadata"] or former
 
 
@@ -285,6 +287,6 @@ def foreign(live: Manifest, resource: InferenceService) -> bool:
     """Whether somebody else made it: it is neither owned by the resource nor ever applied by this operator."""
     owner = owner_of(live)
     if owner is not None:
-        return bool(owner["kind"] != "InferenceService")
+        return bool(owner["kind"] != KIND)
     applied = [m for m in live["metadata"].get("managedFields") or [] if m.get("operation") == "Apply"]
     return FIELD_OWNER not in {m.get("manager") for m in applied}

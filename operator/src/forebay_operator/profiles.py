@@ -9,7 +9,9 @@ from typing import Any
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
-from forebay_operator.resource import Gpu, LabelValue, ObjectName, Part, Quantity, Spec, Toleration
+from forebay_operator.resource import Spec
+from forebay_operator.resource.pods import Gpu, Toleration
+from forebay_operator.resource.schema import LabelValue, ObjectName, Part, Quantity
 
 
 class Profile(Part):

@@ -7,11 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+PORT = 8000
+MODEL_DIRECTORY = "/model"
+RUNTIME = ("forebay-runtime",)
+
+
+def fetch_arguments(source: str) -> tuple[str, ...]:
+    """Arguments of RUNTIME that bring a hub's model to MODEL_DIRECTORY, for whatever engine."""
+    return ("fetch", source, MODEL_DIRECTORY)
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`serve` are the arguments that serve the model in `model_directory`; `fetch`, after `fetch_command`, those that
-    bring it there. `env` are variables that the engine needs and that the user's own may overrule.
+    """`serve` are the arguments that serve the model in MODEL_DIRECTORY on PORT. `env` are variables that the engine
+    needs and that the user's own may overrule.
 
     `pre_stop_seconds`: how long a pod that is told to end goes on before its process hears of it. An engine that
     finishes its requests on SIGTERM needs but a moment, until every proxy knows; one that drops them needs it all.
@@ -19,10 +28,6 @@ class Program:
 
     command: tuple[str, ...]
     serve: tuple[str, ...]
-    fetch_command: tuple[str, ...]
-    fetch: tuple[str, ...]
-    port: int
-    model_directory: str
     probes: dict[str, Any]
     pre_stop_seconds: int
     env: Mapping[str, str] = field(default_factory=dict)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from forebay_operator.api_names import REVISION_LABEL
 from forebay_operator.drift import digest
-from forebay_operator.observed import ACCELERATORS, REVISION_LABEL, Manifest, Observed, accelerators
+from forebay_operator.observed import ACCELERATORS, Manifest, Observed, accelerators
 from forebay_operator.resource import Spec
 
 # the new pod serves before an old one goes; a new one that cannot serve takes nothing down

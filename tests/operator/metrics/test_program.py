@@ -12,7 +12,8 @@ import aiohttp
 import pytest
 
 from forebay_operator import serving
-from forebay_operator.endpoints import ENDPOINT_SLICES, INFERENCE_SERVICES
+from forebay_operator.api_names import RESOURCES
+from forebay_operator.endpoints import ENDPOINT_SLICES
 from forebay_operator.informer import ApiServer
 from forebay_operator.metrics import app, scrape
 from forebay_operator.metrics.api import ROOT
@@ -76,7 +77,7 @@ async def test_from_a_pods_metrics_to_the_autoscalers_value(
     server = a_cluster()
     async with on_loopback(page(PAGE)) as pod:
         service = named("llama", spec={"model": {"source": "oci://x"}})
-        server.lists = {INFERENCE_SERVICES: [service], ENDPOINT_SLICES: [a_slice(pod, ready=False)]}
+        server.lists = {RESOURCES: [service], ENDPOINT_SLICES: [a_slice(pod, ready=False)]}
         async with adapter(server, tmp_path) as get:
             await until(get, "http", "/readyz", 200)
             assert (await get("http", "/healthz"))[0] == 200

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from forebay_operator.api_names import CREDENTIALS_ANNOTATION, IN_ROTATION, ROTATION_LABEL
 from forebay_operator.children.metadata import child, labels, selector
 from forebay_operator.config import Config
-from forebay_operator.observed import CREDENTIALS_ANNOTATION, IN_ROTATION, ROTATION_LABEL, Manifest
-from forebay_operator.program import Program
+from forebay_operator.observed import Manifest
+from forebay_operator.program import MODEL_DIRECTORY, PORT, RUNTIME, Program, fetch_arguments
 from forebay_operator.resource import InferenceService, Spec
 
 CONTAINER, FETCHER = "runtime", "fetch"
@@ -74,7 +75,7 @@ def _pod(spec: Spec, program: Program, config: Config) -> Manifest:
     if source.scheme == "oci" and spec.model.credentials_secret:
         pull_secrets.append(spec.model.credentials_secret)
     optional = {
-        "initContainers": [_fetcher(spec, program, config)] if source.scheme == "hf" else None,
+        "initContainers": [_fetcher(spec, config)] if source.scheme == "hf" else None,
         "imagePullSecrets": [{"name": n} for n in dict.fromkeys(pull_secrets)],
         "tolerations": [t.model_dump(by_alias=True, exclude_none=True) for t in more.tolerations],
         "nodeSelector": more.node_selector,
@@ -116,7 +117,7 @@ def _volume(source: Source) -> dict[str, Any]:
 
 def _runtime(spec: Spec, program: Program, config: Config) -> Manifest:
     source = parse_source(spec.model.source)
-    model = {"name": "model", "mountPath": program.model_directory, "readOnly": True}
+    model = {"name": "model", "mountPath": MODEL_DIRECTORY, "readOnly": True}
     own = {e.name for e in spec.engine.env}
     needed = [{"name": n, "value": v} for n, v in program.env.items() if n not in own]
     common = _common(spec)
@@ -128,7 +129,7 @@ def _runtime(spec: Spec, program: Program, config: Config) -> Manifest:
         **common,
         "env": [*needed, *common["env"]],
         "args": list(program.serve),
-        "ports": [{"name": "http", "containerPort": program.port, "protocol": "TCP"}],
+        "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "volumeMounts": [
             model | ({"subPath": source.path} if source.path else {}),
             TMP,
@@ -139,21 +140,21 @@ def _runtime(spec: Spec, program: Program, config: Config) -> Manifest:
     }
 
 
-def _fetcher(spec: Spec, program: Program, config: Config) -> Manifest:
+def _fetcher(spec: Spec, config: Config) -> Manifest:
     """The init container that brings a model from a hub: the runtime's own, whatever engine serves it then."""
     common = _common(spec)
     own = spec.engine.image if spec.engine.type == "forebay" else None
     if secret := spec.model.credentials_secret:
         token = {"name": TOKEN, "valueFrom": {"secretKeyRef": {"name": secret, "key": "token"}}}
         common["env"] = [*(e for e in common["env"] if e["name"] != TOKEN), token]
-    mounts = [{"name": "model", "mountPath": program.model_directory}, TMP]
+    mounts = [{"name": "model", "mountPath": MODEL_DIRECTORY}, TMP]
     head = {
         "name": FETCHER,
         "image": own or config.runtime_image,
         "imagePullPolicy": config.image_pull_policy,
-        "command": list(program.fetch_command),
+        "command": list(RUNTIME),
     }
-    return {**head, **common, "args": list(program.fetch), "volumeMounts": mounts}
+    return {**head, **common, "args": list(fetch_arguments(spec.model.source)), "volumeMounts": mounts}
 
 
 def _common(spec: Spec) -> Manifest:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from forebay_operator.api_names import API_VERSION, KIND
 from forebay_operator.children.metadata import child
 from forebay_operator.observed import Manifest
-from forebay_operator.resource import API_VERSION, KIND, Behavior, InferenceService, Scaling, ScalingRules
+from forebay_operator.resource import InferenceService
+from forebay_operator.resource.scaling import Behavior, Scaling, ScalingRules
 
 QUEUE_DEPTH, TTFT_P95 = "queue_depth", "ttft_p95_ms"
 DEFAULT_UP: dict[str, Any] = {"stabilizationWindowSeconds": 0}

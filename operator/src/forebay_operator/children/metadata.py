@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay_operator.observed import CHILD_KINDS, MANAGED_BY, MANAGED_LABEL, SERVICE_LABEL, Manifest
-from forebay_operator.resource import API_VERSION, KIND, InferenceService
-
-COMPONENT_LABEL, COMPONENT = "app.kubernetes.io/component", "runtime"
+from forebay_operator.api_names import (
+    API_VERSION,
+    COMPONENT,
+    COMPONENT_LABEL,
+    KIND,
+    MANAGED_BY,
+    MANAGED_LABEL,
+    SERVICE_LABEL,
+)
+from forebay_operator.observed import CHILD_KINDS, Manifest
+from forebay_operator.resource import InferenceService
 
 
 def labels(name: str) -> dict[str, str]:

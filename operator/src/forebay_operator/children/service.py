@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from forebay_operator.api_names import IN_ROTATION, ROTATION_LABEL
 from forebay_operator.children.metadata import child, selector
-from forebay_operator.observed import IN_ROTATION, ROTATION_LABEL, Manifest
+from forebay_operator.observed import Manifest
 from forebay_operator.resource import InferenceService
 
 PORT = 80

@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from forebay_operator.api_names import MANAGED, SERVICE_LABEL
 from forebay_operator.informer import ApiServer, Change, Informer
 from forebay_operator.observed import (
-    MANAGED_BY,
-    MANAGED_LABEL,
-    SERVICE_LABEL,
     ChildKind,
     Manifest,
     Pod,
@@ -25,7 +23,6 @@ from forebay_operator.observed import (
 )
 
 Key = tuple[str, str]  # namespace, name
-SELECTOR = f"{MANAGED_LABEL}={MANAGED_BY}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +65,11 @@ class Cache:
         self._changed = changed
         self.kinds = tuple(kinds)
         self._children = {
-            k.kind: Informer[Kept](server, k.listing, _child(k.kind), self._told, selector=SELECTOR) for k in self.kinds
+            k.kind: Informer[Kept](server, k.listing, _child(k.kind), self._told, selector=MANAGED) for k in self.kinds
         }
-        self._pods = Informer[Kept](server, "/api/v1/pods", _pod, self._told, selector=SELECTOR)
+        self._pods = Informer[Kept](server, "/api/v1/pods", _pod, self._told, selector=MANAGED)
         sets = "/apis/apps/v1/replicasets"
-        self._replica_sets = Informer[Kept](server, sets, _failures, self._told, selector=SELECTOR)
+        self._replica_sets = Informer[Kept](server, sets, _failures, self._told, selector=MANAGED)
         self._of: dict[Key, dict[tuple[str, str], PodHeld | Failures]] = collections.defaultdict(dict)
 
     async def run(self) -> None:

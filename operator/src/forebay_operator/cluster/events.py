@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from forebay_operator.api_names import API_VERSION, FIELD_OWNER, KIND
 from forebay_operator.happenings import Happening
-from forebay_operator.observed import FIELD_OWNER
-from forebay_operator.resource import API_VERSION, KIND, InferenceService
+from forebay_operator.resource import InferenceService
 
 
 def event(resource: InferenceService, happening: Happening, now: datetime) -> dict[str, Any]:

@@ -9,6 +9,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from forebay_operator import scaling
+from forebay_operator.api_names import (
+    API_VERSION,
+    DELETION_COST,
+    DRAINING_ANNOTATION,
+    FIELD_OWNER,
+    IN_ROTATION,
+    OUT_OF_ROTATION,
+    PLURAL,
+    RESOURCES,
+    ROTATION_LABEL,
+)
 from forebay_operator.causes import killed_as_stalled, suspects
 from forebay_operator.cluster.api import APPLY, JSON_PATCH, MERGE, Api
 from forebay_operator.cluster.cache import Cache
@@ -19,12 +30,6 @@ from forebay_operator.drift import digest, disowned, displaced, intent, replacem
 from forebay_operator.happenings import Change, Happening, Verb
 from forebay_operator.observed import (
     CHILD_KINDS,
-    DELETION_COST,
-    DRAINING_ANNOTATION,
-    FIELD_OWNER,
-    IN_ROTATION,
-    OUT_OF_ROTATION,
-    ROTATION_LABEL,
     Credentials,
     Known,
     Manifest,
@@ -35,11 +40,10 @@ from forebay_operator.observed import (
     owner_of,
 )
 from forebay_operator.refusal import ApiError, ClusterUnavailable, Overlooked
-from forebay_operator.resource import API_VERSION, PLURAL, InferenceService, InvalidSpec, Status, parse
+from forebay_operator.resource import InferenceService, InvalidSpec, Status, parse
 from forebay_operator.scaling import Mark
 
 log = logging.getLogger(__name__)
-RESOURCES = f"/apis/{API_VERSION}/{PLURAL}"
 ChildId = tuple[str, str, str]  # kind, namespace, name
 
 

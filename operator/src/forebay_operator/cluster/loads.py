@@ -8,16 +8,17 @@ from collections.abc import Iterable
 
 import aiohttp
 
-from forebay_operator.engines import forebay, options
+from forebay_operator.engines import forebay
 from forebay_operator.engines.catalog import metric_names
 from forebay_operator.observed import Pod
+from forebay_operator.program import PORT
 
 log = logging.getLogger(__name__)
 TIMEOUT = aiohttp.ClientTimeout(total=2)
 
 
 class Loads:
-    def __init__(self, port: int = options.PORT) -> None:
+    def __init__(self, port: int = PORT) -> None:
         self._port = port
         self._session: aiohttp.ClientSession | None = None
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from forebay_operator.engines import options
-from forebay_operator.program import MetricNames, Program
+from forebay_operator.program import PORT, RUNTIME, MetricNames, Program
 from forebay_operator.resource import Spec
 
-COMMAND = ("forebay-runtime",)
 METRICS = MetricNames(
     "vllm:num_requests_waiting",
     "vllm:num_requests_running",
@@ -20,12 +19,8 @@ METRICS = MetricNames(
 def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
     """It finishes its requests on SIGTERM, for as long as --drain-grace says."""
     return Program(
-        command=COMMAND,
+        command=RUNTIME,
         serve=serve_arguments(spec, model_name, drain_seconds),
-        fetch_command=COMMAND,
-        fetch=fetch_arguments(spec),
-        port=options.PORT,
-        model_directory=options.MODEL_DIRECTORY,
         probes=options.probes("/ready", "/health"),
         pre_stop_seconds=options.PRE_STOP_SECONDS,
     )
@@ -38,18 +33,13 @@ def refusals(spec: Spec) -> list[str]:
     return options.unheard(spec, fields)
 
 
-def fetch_arguments(spec: Spec) -> tuple[str, ...]:
-    """Arguments of `forebay-runtime` that bring a hub's model into the pod, for whatever engine."""
-    return ("fetch", spec.model.source, options.MODEL_DIRECTORY)
-
-
 def serve_arguments(spec: Spec, model_name: str, drain_seconds: int) -> tuple[str, ...]:
     """Arguments of `forebay-runtime` that serve the model as the spec says. The user's own come last and win."""
     engine, limits = spec.engine, spec.engine.limits
     speculative = engine.speculative
     named: dict[str, object | None] = {
         "--host": "0.0.0.0",
-        "--port": options.PORT,
+        "--port": PORT,
         "--served-model-name": model_name,
         "--device": "cuda" if options.gpus(spec) else "cpu",
         "--quantization": engine.quantization,

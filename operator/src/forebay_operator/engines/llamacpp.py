@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forebay_operator.engines import forebay, options
-from forebay_operator.program import MetricNames, Program
+from forebay_operator.engines import options
+from forebay_operator.program import PORT, MetricNames, Program
 from forebay_operator.resource import Spec
 
 METRICS = MetricNames("llamacpp:requests_deferred", "llamacpp:requests_processing", None, None)
@@ -18,7 +18,7 @@ def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
         "--model": options.model_path(spec),
         "--alias": model_name,
         "--host": "0.0.0.0",
-        "--port": options.PORT,
+        "--port": PORT,
         "--parallel": slots,
         "--ctx-size": spec.model.context_length * slots if spec.model.context_length else None,
         "--batch-size": limits.max_num_batched_tokens,
@@ -28,10 +28,6 @@ def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
     return Program(
         command=("llama-server",),
         serve=(*words, "--metrics", "--jinja", *engine.args),  # it knows no --name=value
-        fetch_command=forebay.COMMAND,
-        fetch=forebay.fetch_arguments(spec),
-        port=options.PORT,
-        model_directory=options.MODEL_DIRECTORY,
         probes=options.probes("/health", "/health"),
         pre_stop_seconds=drain_seconds,
         env=options.WRITABLE,

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from forebay_operator.program import MODEL_DIRECTORY
 from forebay_operator.resource import Spec
 
 PRE_STOP_SECONDS = 10  # goes on admitting until its end is known to every proxy, also on a node that has much to do
 LOADING_SECONDS = 3600  # the longest that a model may take to load before its container is started again
 STALLED_GRACE = 10  # seconds: an engine whose steps do not end has nothing to finish
-PORT = 8000
-MODEL_DIRECTORY = "/model"
 GPUS = ("nvidia.com/", "amd.com/")
 WRITABLE = {"HOME": "/tmp"}  # the root is read-only: caches of compiled kernels go here
-UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
 def given(options: Mapping[str, object | None]) -> tuple[str, ...]:
@@ -61,12 +58,6 @@ def shards(spec: Spec) -> int | None:
 
 def model_path(spec: Spec) -> str:
     return f"{MODEL_DIRECTORY}/{spec.model.file}" if spec.model.file else MODEL_DIRECTORY
-
-
-def size(quantity: str) -> int:
-    """Bytes: 2Gi -> 2147483648."""
-    number, unit = re.fullmatch(r"([0-9.]+)([A-Za-z]*)", quantity).groups()  # type: ignore[union-attr]
-    return int(float(number) * UNITS.get(unit, 1))
 
 
 def own_arguments(spec: Spec, names: Iterable[str]) -> list[str]:

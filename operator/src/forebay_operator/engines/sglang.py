@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forebay_operator.engines import forebay, options
-from forebay_operator.program import MetricNames, Program
+from forebay_operator.engines import options
+from forebay_operator.program import PORT, MetricNames, Program
 from forebay_operator.resource import Spec
 
 METRICS = MetricNames(
@@ -21,7 +21,7 @@ def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
     named: dict[str, object | None] = {
         "--model-path": options.model_path(spec),
         "--host": "0.0.0.0",
-        "--port": options.PORT,
+        "--port": PORT,
         "--served-model-name": model_name,
         "--enable-metrics": True,
         "--tp-size": options.shards(spec),
@@ -35,10 +35,6 @@ def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
     return Program(
         command=("python3", "-m", "sglang.launch_server"),
         serve=(*options.given(named), *engine.args),
-        fetch_command=forebay.COMMAND,
-        fetch=forebay.fetch_arguments(spec),
-        port=options.PORT,
-        model_directory=options.MODEL_DIRECTORY,
         probes=options.probes("/health", "/health"),
         pre_stop_seconds=options.PRE_STOP_SECONDS,
         env=options.WRITABLE,

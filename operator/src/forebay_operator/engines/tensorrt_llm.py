@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forebay_operator.engines import forebay, options
-from forebay_operator.program import MetricNames, Program
+from forebay_operator.engines import options
+from forebay_operator.program import PORT, MetricNames, Program
 from forebay_operator.resource import Spec
 
 METRICS = MetricNames(
@@ -19,7 +19,7 @@ def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
     engine, limits = spec.engine, spec.engine.limits
     named: dict[str, object | None] = {
         "--host": "0.0.0.0",
-        "--port": options.PORT,
+        "--port": PORT,
         "--served_model_name": model_name,
         "--tp_size": options.shards(spec),
         "--max_seq_len": spec.model.context_length,
@@ -29,10 +29,6 @@ def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
     return Program(
         command=("trtllm-serve",),
         serve=(options.model_path(spec), *options.given(named), *engine.args),
-        fetch_command=forebay.COMMAND,
-        fetch=forebay.fetch_arguments(spec),
-        port=options.PORT,
-        model_directory=options.MODEL_DIRECTORY,
         probes=options.probes("/health", "/health"),
         pre_stop_seconds=drain_seconds,
         env=options.WRITABLE,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forebay_operator.engines import forebay, options
-from forebay_operator.program import MetricNames, Program
+from forebay_operator.engines import options
+from forebay_operator.program import PORT, MetricNames, Program
 from forebay_operator.resource import Spec
 
 METRICS = MetricNames("tgi_queue_size", "tgi_batch_current_size", None, None)
@@ -15,7 +15,7 @@ def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
     named: dict[str, object | None] = {
         "--model-id": options.model_path(spec),
         "--hostname": "0.0.0.0",
-        "--port": options.PORT,
+        "--port": PORT,
         "--num-shard": options.shards(spec),
         "--max-total-tokens": spec.model.context_length,
         "--max-batch-size": limits.max_num_seqs,
@@ -24,10 +24,6 @@ def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
     return Program(
         command=("text-generation-launcher",),
         serve=(*options.given(named), *engine.args),
-        fetch_command=forebay.COMMAND,
-        fetch=forebay.fetch_arguments(spec),
-        port=options.PORT,
-        model_directory=options.MODEL_DIRECTORY,
         probes=options.probes("/health", "/health"),
         pre_stop_seconds=drain_seconds,
         env={**options.WRITABLE, "HUGGINGFACE_HUB_CACHE": "/tmp/hub"},

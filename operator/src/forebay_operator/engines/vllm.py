@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from forebay_operator.engines import forebay, options
-from forebay_operator.program import Program
+from forebay_operator.program import PORT, Program
+from forebay_operator.quantity import whole
 from forebay_operator.resource import Spec
 
 METRICS = forebay.METRICS
@@ -16,13 +17,13 @@ def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
     engine, limits = spec.engine, spec.engine.limits
     named: dict[str, object | None] = {
         "--host": "0.0.0.0",
-        "--port": options.PORT,
+        "--port": PORT,
         "--served-model-name": model_name,
         "--tensor-parallel-size": options.shards(spec),
         "--max-model-len": spec.model.context_length,
         "--max-num-seqs": limits.max_num_seqs,
         "--max-num-batched-tokens": limits.max_num_batched_tokens,
-        "--kv-cache-memory-bytes": options.size(limits.kv_cache_memory) if limits.kv_cache_memory else None,
+        "--kv-cache-memory-bytes": whole(limits.kv_cache_memory) if limits.kv_cache_memory else None,
         "--enable-prefix-caching": engine.prefix_caching,
         "--no-enable-prefix-caching": not engine.prefix_caching,
         "--speculative-config": _speculative(spec),
@@ -31,10 +32,6 @@ def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
     return Program(
         command=("vllm", "serve"),
         serve=(options.model_path(spec), *options.given(named), *engine.args),
-        fetch_command=forebay.COMMAND,
-        fetch=forebay.fetch_arguments(spec),
-        port=options.PORT,
-        model_directory=options.MODEL_DIRECTORY,
         probes=options.probes("/health", "/health"),
         pre_stop_seconds=options.PRE_STOP_SECONDS,
         env=options.WRITABLE,

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from forebay_operator import endpoints, serving
+from forebay_operator.api_names import MANAGED, RESOURCES
 from forebay_operator.endpoints import Endpoint, Route, Service
 from forebay_operator.gateway import proxy
 from forebay_operator.gateway.admission import ApiKeys
@@ -105,10 +106,8 @@ class Watched:
 
     def __init__(self, api: ApiServer) -> None:
         self.routes: Mapping[str, Route] = {}
-        self._services = Informer(api, endpoints.INFERENCE_SERVICES, endpoints.parse_service, self._changed)
-        self._slices = Informer(
-            api, endpoints.ENDPOINT_SLICES, endpoints.parse_slice, self._changed, selector=endpoints.MANAGED
-        )
+        self._services = Informer(api, RESOURCES, endpoints.parse_service, self._changed)
+        self._slices = Informer(api, endpoints.ENDPOINT_SLICES, endpoints.parse_slice, self._changed, selector=MANAGED)
 
     @property
     def synced(self) -> bool:

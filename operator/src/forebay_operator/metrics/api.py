@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from forebay_operator.api_names import API_VERSION, GROUP, KIND, PLURAL
 from forebay_operator.endpoints import Service
 from forebay_operator.metrics import selector
 from forebay_operator.metrics.window import METRICS, NoData, Value
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 
 GROUP_VERSION = "custom.metrics.k8s.io/v1beta2"
 ROOT = f"/apis/{GROUP_VERSION}"
-RESOURCE = "inferenceservices.forebay.dev"
+RESOURCE = f"{PLURAL}.{GROUP}"
 Values = Callable[[str, str], dict[str, Value | NoData]]
 
 
@@ -59,10 +60,10 @@ def item(service: Service, metric: str, value: Value, now: datetime.datetime) ->
     at = (now - datetime.timedelta(seconds=value.age)).astimezone(datetime.UTC)
     document: dict[str, Any] = {
         "describedObject": {
-            "kind": "InferenceService",
+            "kind": KIND,
             "namespace": service.namespace,
             "name": service.name,
-            "apiVersion": "forebay.dev/v1alpha1",
+            "apiVersion": API_VERSION,
         },
         "metric": {"name": metric, "selector": None},
         "timestamp": at.strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -17,6 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from forebay_operator import endpoints, serving
+from forebay_operator.api_names import MANAGED, RESOURCES
 from forebay_operator.endpoints import Endpoint
 from forebay_operator.engines.catalog import metric_names
 from forebay_operator.informer import ApiServer, Informer
@@ -80,10 +81,8 @@ class Watched:
     def __init__(self, api: ApiServer) -> None:
         self.endpoints: Mapping[tuple[str, str], tuple[Endpoint, ...]] = {}
         self._engines: Mapping[tuple[str, str], str] = {}
-        self.services = Informer(api, endpoints.INFERENCE_SERVICES, endpoints.parse_service, self._services_changed)
-        self.slices = Informer(
-            api, endpoints.ENDPOINT_SLICES, endpoints.parse_slice, self._changed, selector=endpoints.MANAGED
-        )
+        self.services = Informer(api, RESOURCES, endpoints.parse_service, self._services_changed)
+        self.slices = Informer(api, endpoints.ENDPOINT_SLICES, endpoints.parse_slice, self._changed, selector=MANAGED)
 
     def names(self, key: tuple[str, str]) -> MetricNames:
         """What the engine of that service calls its metrics."""

@@ -1,0 +1,19 @@
+"""What Forebay's kind, its labels and its annotations are called in the Kubernetes API: one place for all programs."""
+
+from __future__ import annotations
+
+GROUP, VERSION, KIND, PLURAL = "forebay.dev", "v1alpha1", "InferenceService", "inferenceservices"
+API_VERSION = f"{GROUP}/{VERSION}"
+RESOURCES = f"/apis/{API_VERSION}/{PLURAL}"  # where those of all namespaces are listed and watched
+
+FIELD_OWNER = "forebay-operator"  # the field manager of server-side apply
+MANAGED_LABEL, MANAGED_BY = "app.kubernetes.io/managed-by", "forebay-operator"
+MANAGED = f"{MANAGED_LABEL}={MANAGED_BY}"  # a selector of everything that the operator made, and of its pods
+COMPONENT_LABEL, COMPONENT = "app.kubernetes.io/component", "runtime"
+SERVICE_LABEL = f"{GROUP}/inferenceservice"
+REVISION_LABEL = f"{GROUP}/revision"
+ROTATION_LABEL, IN_ROTATION, OUT_OF_ROTATION = f"{GROUP}/rotation", "in", "out"  # whether a pod gets new requests
+
+CREDENTIALS_ANNOTATION = f"{GROUP}/credentials"
+DRAINING_ANNOTATION = f"{GROUP}/draining-since"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -1,0 +1,71 @@
+"""One resource as read from the API server, and its kind's place there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from forebay_operator.resource.spec import InvalidSpec, Spec
+from forebay_operator.resource.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceService:
+    """One resource as read from the API server. `spec` is InvalidSpec where this operator does not understand it."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    created: datetime
+    spec: Spec | InvalidSpec
+    status: Status | None = None
+    deleting: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.name}.{self.namespace}.svc"
+
+    @property
+    def model_name(self) -> str:
+        served = None if isinstance(self.spec, InvalidSpec) else self.spec.model.served_name
+        return served or self.name
+
+
+def parse(body: Mapping[str, Any]) -> InferenceService:
+    meta = body["metadata"]
+    return InferenceService(
+        name=meta["name"],
+        namespace=meta["namespace"],
+        uid=meta["uid"],
+        generation=meta["generation"],
+        created=datetime.fromisoformat(meta["creationTimestamp"]),
+        spec=_spec(body.get("spec") or {}),
+        status=_status(body.get("status")),
+        deleting="deletionTimestamp" in meta,
+    )
+
+
+def _spec(body: Mapping[str, Any]) -> Spec | InvalidSpec:
+    try:
+        return Spec.model_validate(body)
+    except ValidationError as e:
+        first = e.errors()[0]
+        path = ".".join(["spec", *map(str, first["loc"])])
+        return InvalidSpec(f"{path}: {first['msg']}")
+
+
+def _status(body: Mapping[str, Any] | None) -> Status | None:
+    """None where there is none yet, or one of another version that is written anew."""
+    try:
+        return Status.model_validate(body) if body else None
+    except ValidationError:
+        return None
