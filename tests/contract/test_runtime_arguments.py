@@ -12,6 +12,7 @@ EVERYTHING = {
     "engine": {
         "quantization": "int8",
         "prefixCaching": False,
+        "kvCache": {"dtype": "int8"},
         "speculative": {"method": "ngram", "numTokens": 3},
         "limits": {"maxNumSeqs": 16, "maxNumBatchedTokens": 512, "maxNumWaiting": 0, "kvCacheMemory": "2Gi"},
         "args": ["--block-size=32", "--threads", "2", "--max-num-seqs=12"],
@@ -22,19 +23,20 @@ LEAST = {"model": {"source": "oci://registry/model:1"}}
 
 @pytest.mark.parametrize("spec", [LEAST, EVERYTHING], ids=["least", "everything"])
 def test_the_runtime_takes_what_the_operator_gives(spec: dict[str, object]) -> None:
-    made = forebay.program(Spec.model_validate(spec), "name", 595)
+    made = forebay.program(Spec.model_validate(spec), ("name",), 595)
     assert made.command == ("forebay-runtime",)
     parser().parse_args(made.serve)
 
 
 def test_every_field_arrives() -> None:
-    made = forebay.program(Spec.model_validate(EVERYTHING), "--模型 1", 595)
+    made = forebay.program(Spec.model_validate(EVERYTHING), ("--模型 1", "llama"), 595)
     args = parser().parse_args(made.serve)
     assert (args.host, args.port, args.model) == ("0.0.0.0", PORT, MODEL_DIRECTORY)
-    assert args.served_model_name == ["--模型 1"]
+    assert args.served_model_name == ["--模型 1", "llama"]
     assert (args.device, args.quantization, args.prefix_caching) == ("cpu", "int8", "off")
     assert (args.speculative, args.num_speculative_tokens) == ("ngram", 3)
     assert (args.max_model_len, args.max_num_batched_tokens, args.max_num_waiting) == (4096, 512, 0)
+    assert args.kv_cache_dtype == "int8"
     assert args.kv_cache_memory == 2 * 2**30
     assert args.drain_grace == 595
     assert (args.block_size, args.threads) == (32, 2)
@@ -46,10 +48,17 @@ def test_fetch_has_the_source_and_the_directory_that_is_served() -> None:
     assert (args.source, str(args.directory)) == ("hf://org/name@main", MODEL_DIRECTORY)
 
 
+@pytest.mark.parametrize("dtype", forebay.KV_DTYPES)
+def test_the_runtime_keeps_keys_and_values_in_what_the_resource_says(dtype: str) -> None:
+    engine = {"kvCache": {"dtype": dtype}}
+    made = forebay.program(Spec.model_validate({**LEAST, "engine": engine}), ("name",), 1)
+    assert parser().parse_args(made.serve).kv_cache_dtype == forebay.KV_DTYPES[dtype]
+
+
 @pytest.mark.parametrize("method", ["none", "ngram"])
 @pytest.mark.parametrize("quantization", ["auto", "none", "int8", "int4"])
 def test_every_word_that_the_resource_allows_the_runtime_knows(method: str, quantization: str) -> None:
     engine = {"quantization": quantization, "speculative": {"method": method}}
-    made = forebay.program(Spec.model_validate({**LEAST, "engine": engine}), "name", 1)
+    made = forebay.program(Spec.model_validate({**LEAST, "engine": engine}), ("name",), 1)
     args = parser().parse_args(made.serve)
     assert (args.speculative, args.quantization) == (method, quantization)

@@ -44,7 +44,7 @@ def test_every_number_and_text_is_bounded() -> None:
 
 def test_blocks_that_are_always_there_default_to_their_parts_defaults() -> None:
     blocks = {name for name, part in SPEC["properties"].items() if part.get("default") == {}}
-    assert blocks == {"engine", "resources", "rollout", "podTemplate"}
+    assert blocks == {"engine", "resources", "rollout", "access", "podTemplate"}
     assert "default" not in SPEC["properties"]["scaling"], "no autoscaler unless it is asked for"
 
 

@@ -14,36 +14,56 @@ from forebay_operator.observed import Observed
 from forebay_operator.resource import Spec
 from forebay_operator.resource.engine import Engine
 from forebay_operator.sync import sync
-from tests.operator.builders import NOW, resource, says
+from tests.operator.builders import NOW, SOURCE, resource, says
 
 FOREIGN = sorted(set(catalog.ENGINES) - {"forebay"})
 SCALING = {"maxReplicas": 2, "targets": {"ttftP95": "1s"}}
+KV, NODES = {"kvCache": {"dtype": "f32"}}, {"parallelism": {"nodes": 2}}
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
-    "vllm": [({"limits": {"maxNumWaiting": 3}}, "spec.engine.limits.maxNumWaiting")],
+    "vllm": [
+        ({"limits": {"maxNumWaiting": 3}}, "spec.engine.limits.maxNumWaiting"),
+        ({"kvCache": {"dtype": "int8"}}, "spec.engine.kvCache.dtype: int8"),
+        ({"parallelism": {"nodes": 2}}, "spec.engine.parallelism: it needs 1 GPUs, resources give 2 nodes of 0 GPUs"),
+    ],
     "sglang": [
+        (KV, "spec.engine.kvCache.dtype: f32"),
         ({"limits": {"maxNumBatchedTokens": 3}}, "spec.engine.limits.maxNumBatchedTokens"),
         ({"limits": {"kvCacheMemory": "1Gi"}}, "spec.engine.limits.kvCacheMemory"),
     ],
     "llamacpp": [
         ({}, "spec.model.file"),
+        ({"kvCache": {"dtype": "fp8"}}, "spec.engine.kvCache.dtype: fp8"),
+        ({"parallelism": {"tensor": 2}}, "spec.engine.parallelism.tensor"),
+        (NODES, "spec.engine.parallelism.nodes"),
         ({"prefixCaching": False}, "spec.engine.prefixCaching: false"),
         ({"speculative": {"method": "ngram"}}, "spec.engine.speculative"),
         ({"limits": {"maxNumWaiting": 3}}, "spec.engine.limits.maxNumWaiting"),
         ({"limits": {"kvCacheMemory": "1Gi"}}, "spec.engine.limits.kvCacheMemory"),
     ],
     "tgi": [
+        (KV, "spec.engine.kvCache.dtype: f32"),
+        ({"parallelism": {"pipeline": 2}}, "spec.engine.parallelism.pipeline"),
+        (NODES, "spec.engine.parallelism.nodes"),
         ({"prefixCaching": False}, "spec.engine.prefixCaching: false"),
         ({"limits": {"maxNumBatchedTokens": 3}}, "spec.engine.limits.maxNumBatchedTokens"),
         ({"limits": {"maxNumWaiting": 3}}, "spec.engine.limits.maxNumWaiting"),
         ({"limits": {"kvCacheMemory": "1Gi"}}, "spec.engine.limits.kvCacheMemory"),
     ],
     "tensorrt-llm": [
+        ({"kvCache": {"dtype": "fp8"}}, "spec.engine.kvCache.dtype: fp8"),
+        (NODES, "spec.engine.parallelism.nodes"),
         ({"prefixCaching": False}, "spec.engine.prefixCaching: false"),
         ({"speculative": {"method": "ngram"}}, "spec.engine.speculative"),
         ({"limits": {"maxNumWaiting": 3}}, "spec.engine.limits.maxNumWaiting"),
         ({"limits": {"kvCacheMemory": "1Gi"}}, "spec.engine.limits.kvCacheMemory"),
     ],
 }
+REFUSED["forebay"] = [
+    ({"kvCache": {"dtype": "fp8"}}, "spec.engine.kvCache.dtype: fp8"),
+    ({"parallelism": {"tensor": 2}}, "spec.engine.parallelism.tensor"),
+    ({"parallelism": {"pipeline": 2}}, "spec.engine.parallelism.pipeline"),
+    (NODES, "spec.engine.parallelism.nodes"),
+]
 CASES = [(engine, fields, name) for engine, cases in REFUSED.items() for fields, name in cases]
 
 
@@ -67,6 +87,30 @@ def test_a_field_that_an_engine_cannot_honour_is_refused_by_name(engine: str, fi
 def test_our_quantization_on_loading_is_ours_alone(engine: str) -> None:
     assert [r for r in catalog.refusals(spec(engine, {"quantization": "int8"})) if "quantization" in r]
     assert not catalog.refusals(spec("forebay", {"quantization": "int8"}))
+
+
+@pytest.mark.parametrize("engine", ["sglang", "llamacpp", "tensorrt-llm"])
+def test_aliases_are_refused_where_an_engine_has_one_name(engine: str) -> None:
+    several = {"source": SOURCE, "aliases": ["other"]}
+    assert [r for r in catalog.refusals(spec(engine, model=several)) if r == "spec.model.aliases"]
+
+
+def test_gpus_that_parallelism_leaves_idle_or_that_are_not_there_are_refused() -> None:
+    four = {"limits": {"nvidia.com/gpu": 4}}
+    for asked in ({"tensor": 4}, {"pipeline": 2}, {"tensor": 2, "pipeline": 2}, {"nodes": 2}):
+        assert not catalog.refusals(spec("vllm", {"parallelism": asked}, resources=four)), asked
+    for asked in ({"tensor": 2}, {"tensor": 8}, {"pipeline": 3}, {"tensor": 4, "nodes": 2}):
+        assert catalog.refusals(spec("vllm", {"parallelism": asked}, resources=four)), asked
+
+
+def test_keys_and_values_are_kept_in_int8_or_f32_on_cpus_only() -> None:
+    gpu = {"limits": {"nvidia.com/gpu": "1"}}
+    for dtype in ("int8", "f32"):
+        asked = {"kvCache": {"dtype": dtype}}
+        assert catalog.refusals(spec("forebay", asked, resources=gpu)) == [
+            f"spec.engine.kvCache.dtype: {dtype} (only on CPUs)"
+        ]
+        assert not catalog.refusals(spec("forebay", asked))
 
 
 def test_int4_is_refused_on_gpus() -> None:
@@ -122,6 +166,6 @@ def test_an_engine_that_does_not_tell_its_latency_gives_no_value_for_it() -> Non
 
 @pytest.mark.parametrize("engine", FOREIGN)
 def test_an_engine_that_drops_its_requests_on_sigterm_hears_of_it_last(engine: str) -> None:
-    made = catalog.program(spec(engine), "name", 500)
+    made = catalog.program(spec(engine), ("name",), 500)
     drains = engine in ("vllm", "sglang")
     assert made.pre_stop_seconds == (10 if drains else 500)

@@ -16,7 +16,7 @@ vllm:num_requests_waiting{model_name="m"} 2.0
 def arguments(**parts: object) -> tuple[str, ...]:
     spec = resource(**parts).spec  # type: ignore[arg-type]
     assert isinstance(spec, Spec)
-    return serve_arguments(spec, "demo", 595)
+    return serve_arguments(spec, ("demo",), 595)
 
 
 def test_the_users_arguments_come_last_and_so_win() -> None:

@@ -35,6 +35,13 @@ def test_of_the_same_age_the_first_by_name_has_it() -> None:
     assert heard(a, b).older(a) == []
 
 
+def test_an_alias_is_a_name_like_any_other() -> None:
+    several = resource("several", model={"source": SOURCE, "servedName": "n", "aliases": ["m"]})
+    assert heard(OLD, several).older(several) == [("ns", "old")]
+    names = heard(several, claiming("late", "n", "2026-03-01T12:00:00Z"))
+    assert names.gone(several.key) == {("ns", "late")}
+
+
 def test_those_who_wait_for_a_name_hear_when_it_is_free() -> None:
     names = heard(OLD, YOUNG)
     assert names.gone(OLD.key) == {YOUNG.key}

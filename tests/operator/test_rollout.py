@@ -9,7 +9,7 @@ import pytest
 
 from forebay_operator.observed import Manifest, Observed, parse_pod
 from forebay_operator.resource import InferenceService
-from forebay_operator.rollout import IN_PLACE, SURGE_FIRST
+from forebay_operator.rollout import IN_PLACE
 from forebay_operator.sync import Outcome, sync
 from tests.operator.builders import (
     CONFIG,
@@ -39,6 +39,9 @@ def holding(gpus: int, name: str = "old") -> Manifest:
     return {**body, "spec": {"containers": [{"resources": {"limits": {GPU: str(gpus)}, "requests": {GPU: str(gpus)}}}]}}
 
 
+SURGE_FIRST = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
 def rolled(of: InferenceService, *pods: Manifest) -> Outcome:
     return sync(of, observed(of, pods), CONFIG, NOW)
 
@@ -50,6 +53,10 @@ def strategy(outcome: Outcome) -> Any:
 def test_the_new_pod_serves_before_an_old_one_goes() -> None:
     outcome = rolled(on_gpus(1), holding(1), pod_body("new", revision(on_gpus(1))))
     assert strategy(outcome) == SURGE_FIRST
+
+
+def test_as_many_new_pods_as_asked_for_start_at_once() -> None:
+    assert strategy(rolled(resource(rollout={"surge": 3})))["rollingUpdate"] == {"maxSurge": 3, "maxUnavailable": 0}
 
 
 def test_where_no_accelerator_is_free_an_old_pod_leaves_its_own_to_the_new_one_and_the_status_says_so() -> None:

@@ -23,6 +23,11 @@ class Config:
     credentials_role: str = ""
     resync: timedelta = timedelta(minutes=5)
 
+    @property
+    def namespace(self) -> str:
+        """Where Forebay itself runs; empty where it was not told."""
+        return self.service_account.partition("/")[0]
+
     def image(self, engine: str) -> str | None:
         """What runs an engine where the spec names no image."""
         return self.runtime_image if engine == "forebay" else self.engine_images.get(engine)

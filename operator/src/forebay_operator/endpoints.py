@@ -23,14 +23,18 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One InferenceService: the name by which requests ask for it, and where it lives."""
+    """One InferenceService: the names by which requests ask for it, the chief one first, and where it lives."""
 
     namespace: str
     name: str
-    model: str
+    models: tuple[str, ...]
     created: str = ""  # RFC 3339, so that it sorts by age
     labels: Mapping[str, str] = field(default_factory=dict)
     engine: str = "forebay"
+
+    @property
+    def model(self) -> str:
+        return self.models[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ def parse_service(resource: Mapping[str, Any]) -> Service:
     return Service(
         namespace=meta["namespace"],
         name=meta["name"],
-        model=model.get("servedName") or meta["name"],
+        models=tuple(dict.fromkeys([model.get("servedName") or meta["name"], *(model.get("aliases") or [])])),
         created=meta.get("creationTimestamp") or "",
         labels=dict(meta.get("labels") or {}),
         engine=(spec.get("engine") or {}).get("type") or "forebay",
@@ -110,5 +114,6 @@ def routes(services: Iterable[Service], slices: Iterable[Slice]) -> dict[str, Ro
     found: dict[str, Route] = {}
     for service in sorted(services, key=lambda s: (s.created, s.namespace, s.name)):
         endpoints = by_service.get((service.namespace, service.name), ())
-        found.setdefault(service.model, Route(service, endpoints))
+        for model in service.models:
+            found.setdefault(model, Route(service, endpoints))
     return found

@@ -9,6 +9,7 @@ from typing import Any
 
 PORT = 8000
 MODEL_DIRECTORY = "/model"
+LEADER, RANK = "LWS_LEADER_ADDRESS", "LWS_WORKER_INDEX"  # what a LeaderWorkerSet tells its pods
 RUNTIME = ("forebay-runtime",)
 
 
@@ -19,8 +20,9 @@ def fetch_arguments(source: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`serve` are the arguments that serve the model in MODEL_DIRECTORY on PORT. `env` are variables that the engine
-    needs and that the user's own may overrule.
+    """`serve` are the arguments that serve the model in MODEL_DIRECTORY on PORT; `join` those of the other pods where
+    one replica is made of several, which LEADER and RANK tell apart. `env` are variables that the engine needs and that
+    the user's own may overrule.
 
     `pre_stop_seconds`: how long a pod that is told to end goes on before its process hears of it. An engine that
     finishes its requests on SIGTERM needs but a moment, until every proxy knows; one that drops them needs it all.
@@ -32,6 +34,7 @@ class Program:
     pre_stop_seconds: int
     env: Mapping[str, str] = field(default_factory=dict)
     shared_memory: bool = False
+    join: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,13 @@ from forebay_operator.drift import digest
 from forebay_operator.observed import ACCELERATORS, Manifest, Observed, accelerators
 from forebay_operator.resource import Spec
 
-# the new pod serves before an old one goes; a new one that cannot serve takes nothing down
-SURGE_FIRST: dict[str, Any] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 # an old pod goes first and leaves its accelerators to the new one
 IN_PLACE: dict[str, Any] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+
+
+def surge_first(spec: Spec) -> dict[str, Any]:
+    """New pods serve before old ones go; a new one that cannot serve takes nothing down."""
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": spec.rollout.surge, "maxUnavailable": 0}}
 
 
 def revision(template: Manifest) -> str:
@@ -21,13 +24,13 @@ def revision(template: Manifest) -> str:
     return digest(template)[:10]
 
 
-def revised(deployment: Manifest) -> tuple[str, Manifest]:
+def revised(spec: Spec, deployment: Manifest) -> tuple[str, Manifest]:
     """The revision of its pods, and the deployment with its pods so labelled, rolling by surge."""
     template = deployment["spec"]["template"]
     name = revision(template)
     about = {**template["metadata"], "labels": {**template["metadata"]["labels"], REVISION_LABEL: name}}
-    spec = {**deployment["spec"], "strategy": SURGE_FIRST, "template": {**template, "metadata": about}}
-    return name, {**deployment, "spec": spec}
+    body = {**deployment["spec"], "strategy": surge_first(spec), "template": {**template, "metadata": about}}
+    return name, {**deployment, "spec": body}
 
 
 def in_place(spec: Spec, observed: Observed, deployment: Manifest, revision: str) -> bool:

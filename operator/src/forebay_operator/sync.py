@@ -66,15 +66,15 @@ def sync(resource: InferenceService, observed: Observed, config: Config, now: da
 def _serve(
     resource: InferenceService, spec: Spec, observed: Observed, config: Config, now: datetime, former: set[str]
 ) -> Outcome:
-    program = catalog.program(spec, resource.model_name, drain_seconds(spec))
+    program = catalog.program(spec, resource.model_names, drain_seconds(spec))
     plain = deployment(resource, spec, program, config, _credentials_digest(observed))
-    revision, workload = rollout.revised(plain)
+    revision, workload = rollout.revised(spec, plain)
     in_place = rollout.in_place(spec, observed, workload, revision)
     if in_place:
         workload["spec"]["strategy"] = rollout.IN_PLACE
     children = [
         service(resource),
-        network_policy(resource, spec),
+        network_policy(resource, spec, config),
         pdb(resource),
         *([hpa(resource, spec.scaling)] if spec.scaling else []),
         *([role_binding(resource, config)] if _may_bind(spec, config) else []),
@@ -119,7 +119,8 @@ def _name_taken(resource: InferenceService, kinds: list[str]) -> Cause:
 
 
 def _model_name_taken(resource: InferenceService, rival: str) -> Cause:
-    said = f'the model name "{resource.model_name}" is served by {rival}, which is older: choose another servedName'
+    names = " or ".join(f'"{name}"' for name in resource.model_names)
+    said = f"the model name {names} is served by {rival}, which is older: choose another servedName or alias"
     return Cause("ModelNameTaken", said)
 
 

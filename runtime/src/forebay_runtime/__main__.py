@@ -58,7 +58,8 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     add("--dtype", choices=("auto", "bfloat16", "float16", "float32", "float64"), default="auto")
     add("--quantization", choices=("auto", "none", "int8", "int4"), default="auto",
         help="of the weights, on load; auto: int8 by the native CPU kernels, else none")  # fmt: skip
-    add("--kv-cache-dtype", choices=("auto", "int8"), default="auto", help="int8: half the memory, on a CPU")
+    add("--kv-cache-dtype", choices=("auto", "bfloat16", "float32", "int8"), default="auto",
+        help="int8: half the memory, on a CPU")  # fmt: skip
     add("--kernels", choices=("auto", "native", "torch"), default="auto", help="what computes on a CPU")
     add("--max-model-len", type=_positive, metavar="TOKENS", help="default: the model's own, as far as memory goes")
     add("--max-num-seqs", type=_positive, metavar="N", help="sequences in one batch")

@@ -17,7 +17,7 @@ class ModelOptions:
     dtype: Literal["auto", "bfloat16", "float16", "float32", "float64"] = "auto"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     quantization: Literal["auto", "none", "int8", "int4"] = "auto"  # auto: int8 by the native kernels, else none
-    kv_cache_dtype: Literal["auto", "int8"] = "auto"  # auto: that of the weights that aren't quantized
+    kv_cache_dtype: Literal["auto", "bfloat16", "float32", "int8"] = "auto"  # auto: of weights that aren't quantized
     kernels: Literal["auto", "native", "torch"] = "auto"  # auto: native on a CPU, where they were built
     max_model_len: int | None = None  # tokens; None: the model's own
     threads: int | None = None  # None: the CPU quota

@@ -43,7 +43,7 @@ class Front:
 
 def routing_to(**addresses: Sequence[str]) -> dict[str, Route]:
     return {
-        model: Route(Service("default", model, model), tuple(Endpoint(a, f"pod-{i}") for i, a in enumerate(found)))
+        model: Route(Service("default", model, (model,)), tuple(Endpoint(a, f"pod-{i}") for i, a in enumerate(found)))
         for model, found in addresses.items()
     }
 

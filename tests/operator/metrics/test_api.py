@@ -13,9 +13,9 @@ from forebay_operator.metrics.window import NoData, Value
 
 NOW = datetime.datetime(2026, 11, 29, 12, 0, 2, 700_000, tzinfo=datetime.UTC)
 SERVICES = [
-    Service("default", "llama", "llama", labels={"tier": "gold"}),
-    Service("default", "quiet", "quiet"),
-    Service("other", "llama", "x"),
+    Service("default", "llama", ("llama",), labels={"tier": "gold"}),
+    Service("default", "quiet", ("quiet",)),
+    Service("other", "llama", ("x",)),
 ]
 OBJECTS = f"{ROOT}/namespaces/default/inferenceservices.forebay.dev"
 

@@ -154,7 +154,7 @@ def _fetcher(spec: Spec, config: Config) -> Manifest:
         "imagePullPolicy": config.image_pull_policy,
         "command": list(RUNTIME),
     }
-    return {**head, **common, "args": list(fetch_arguments(spec.model.source)), "volumeMounts": mounts}
+    return {**head, **common, "args": list(fetch_arguments(spec.model.origin)), "volumeMounts": mounts}
 
 
 def _common(spec: Spec) -> Manifest:

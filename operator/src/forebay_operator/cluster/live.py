@@ -157,12 +157,12 @@ class LiveCluster:
         return Missing() if found is None else Known(digest([found["metadata"]["uid"], found.get("data") or {}]))
 
     async def _rival(self, resource: InferenceService) -> str | None:
-        """The resource that has the better claim to its model name; looked at, not only remembered."""
+        """The resource that has the better claim to one of its model names; looked at, not only remembered."""
         for key in self.names.older(resource):
             body = await self._api.find(resource_path(key))
             if body is None:
                 self.names.gone(key)
-            elif parse(body).model_name == resource.model_name:
+            elif not set(parse(body).model_names).isdisjoint(resource.model_names):
                 return "/".join(key)
         return None
 

@@ -14,11 +14,11 @@ Key = tuple[str, str]
 class Claim:
     created: datetime
     key: Key
-    model: str
+    models: tuple[str, ...]
 
 
 class ModelNames:
-    """Every resource's claim to a model name, as last heard. The gateway has the same rule, and reads for itself."""
+    """Every resource's claim to its model names, as last heard. The gateway has the same rule, and reads for itself."""
 
     def __init__(self) -> None:
         self._claims: dict[Key, Claim] = {}
@@ -26,28 +26,37 @@ class ModelNames:
 
     def heard(self, resource: InferenceService) -> set[Key]:
         """Takes a claim down; the other resources that are concerned by the change."""
-        claim = Claim(resource.created, resource.key, resource.model_name)
+        claim = _claim(resource)
         if claim == self._claims.get(resource.key):
             return set()
         concerned = self.gone(resource.key)
         self._claims[resource.key] = claim
-        others = self._by_model.setdefault(claim.model, set())
-        concerned |= {c.key for c in others}
-        others.add(claim)
+        for model in claim.models:
+            others = self._by_model.setdefault(model, set())
+            concerned |= {c.key for c in others}
+            others.add(claim)
         return concerned
 
     def gone(self, key: Key) -> set[Key]:
         """Strikes a claim out; the other resources that are concerned."""
         claim = self._claims.pop(key, None)
+        concerned: set[Key] = set()
         if claim is None:
-            return set()
-        others = self._by_model[claim.model]
-        others.discard(claim)
-        if not others:
-            del self._by_model[claim.model]
-        return {c.key for c in others}
+            return concerned
+        for model in claim.models:
+            others = self._by_model[model]
+            others.discard(claim)
+            concerned |= {c.key for c in others}
+            if not others:
+                del self._by_model[model]
+        return concerned
 
     def older(self, resource: InferenceService) -> list[Key]:
-        """Resources that have the better claim to its model name, the best first."""
-        mine = Claim(resource.created, resource.key, resource.model_name)
-        return [c.key for c in sorted(self._by_model.get(mine.model, ())) if c < mine]
+        """Resources that have the better claim to one of its model names, the best first."""
+        mine = _claim(resource)
+        rivals = {c for model in mine.models for c in self._by_model.get(model, ()) if c.key != mine.key and c < mine}
+        return [c.key for c in sorted(rivals)]
+
+
+def _claim(resource: InferenceService) -> Claim:
+    return Claim(resource.created, resource.key, resource.model_names)

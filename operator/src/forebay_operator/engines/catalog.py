@@ -18,8 +18,8 @@ ENGINES: dict[str, ModuleType] = {
 }
 
 
-def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
-    found: Program = ENGINES[spec.engine.type].program(spec, model_name, drain_seconds)
+def program(spec: Spec, model_names: tuple[str, ...], drain_seconds: int) -> Program:
+    found: Program = ENGINES[spec.engine.type].program(spec, model_names, drain_seconds)
     return found
 
 

@@ -14,13 +14,14 @@ METRICS = MetricNames(
     "vllm:generation_tokens_total",
     "vllm:time_to_first_token_seconds",
 )
+KV_DTYPES = {"bf16": "bfloat16", "f32": "float32", "int8": "int8"}
 
 
-def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
+def program(spec: Spec, model_names: tuple[str, ...], drain_seconds: int) -> Program:
     """It finishes its requests on SIGTERM, for as long as --drain-grace says."""
     return Program(
         command=RUNTIME,
-        serve=serve_arguments(spec, model_name, drain_seconds),
+        serve=serve_arguments(spec, model_names, drain_seconds),
         probes=options.probes("/ready", "/health"),
         pre_stop_seconds=options.PRE_STOP_SECONDS,
     )
@@ -29,18 +30,24 @@ def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
 def refusals(spec: Spec) -> list[str]:
     """Beside what the CRD's rules refuse."""
     on_gpus = options.gpus(spec) > 0
-    fields = {"engine.quantization: int4 (only on CPUs)": on_gpus and spec.engine.quantization == "int4"}
+    kv = spec.engine.kv_cache.dtype
+    fields = {
+        "engine.quantization: int4 (only on CPUs)": on_gpus and spec.engine.quantization == "int4",
+        **options.unknown_kv_dtype(spec, KV_DTYPES),
+        f"engine.kvCache.dtype: {kv} (only on CPUs)": on_gpus and kv in ("f32", "int8"),
+        **options.no_parallelism(spec),
+    }
     return options.unheard(spec, fields)
 
 
-def serve_arguments(spec: Spec, model_name: str, drain_seconds: int) -> tuple[str, ...]:
+def serve_arguments(spec: Spec, model_names: tuple[str, ...], drain_seconds: int) -> tuple[str, ...]:
     """Arguments of `forebay-runtime` that serve the model as the spec says. The user's own come last and win."""
     engine, limits = spec.engine, spec.engine.limits
     speculative = engine.speculative
     named: dict[str, object | None] = {
         "--host": "0.0.0.0",
         "--port": PORT,
-        "--served-model-name": model_name,
+        "--served-model-name": model_names,
         "--device": "cuda" if options.gpus(spec) else "cpu",
         "--quantization": engine.quantization,
         "--prefix-caching": "on" if engine.prefix_caching else "off",
@@ -50,6 +57,7 @@ def serve_arguments(spec: Spec, model_name: str, drain_seconds: int) -> tuple[st
         "--max-num-seqs": limits.max_num_seqs,
         "--max-num-batched-tokens": limits.max_num_batched_tokens,
         "--max-num-waiting": limits.max_num_waiting,
+        "--kv-cache-dtype": options.kv_dtype(spec, KV_DTYPES),
         "--kv-cache-memory": limits.kv_cache_memory,
         "--drain-grace": drain_seconds,
     }

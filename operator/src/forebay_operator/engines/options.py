@@ -16,8 +16,9 @@ WRITABLE = {"HOME": "/tmp"}  # the root is read-only: caches of compiled kernels
 
 
 def given(options: Mapping[str, object | None]) -> tuple[str, ...]:
-    """--name=value of each that has a value; a name alone where the value is True."""
-    return tuple(n if v is True else f"{n}={v}" for n, v in options.items() if v is not None and v is not False)
+    """--name=value of each that has a value; a name alone where the value is True; once for each of several values."""
+    pairs = [(n, v) for n, vs in options.items() for v in (vs if isinstance(vs, tuple) else (vs,))]
+    return tuple(n if v is True else f"{n}={v}" for n, v in pairs if v is not None and v is not False)
 
 
 def probes(ready: str, alive: str) -> dict[str, Any]:
@@ -50,9 +51,16 @@ def gpus(spec: Spec) -> int:
     return sum(int(count) for name, count in held.items() if name.startswith(GPUS))
 
 
-def shards(spec: Spec) -> int | None:
-    """Over how many GPUs one engine spreads the model; None where there is nothing to spread over."""
-    count = gpus(spec)
+def tensor(spec: Spec) -> int | None:
+    """Over how many GPUs each layer is spread; None where there is nothing to spread over."""
+    asked = spec.engine.parallelism
+    count = asked.tensor or gpus(spec) * asked.nodes // asked.pipeline
+    return count if count > 1 else None
+
+
+def stages(spec: Spec) -> int | None:
+    """Into how many the layers are cut; None where they are not."""
+    count = spec.engine.parallelism.pipeline
     return count if count > 1 else None
 
 
@@ -70,6 +78,44 @@ def own_arguments(spec: Spec, names: Iterable[str]) -> list[str]:
 def unheard(spec: Spec, fields: Mapping[str, bool]) -> list[str]:
     """The fields of those that are set, as refusals."""
     return [f"spec.{name}" for name, is_set in fields.items() if is_set]
+
+
+def no_pipeline(spec: Spec) -> Mapping[str, bool]:
+    return {"engine.parallelism.pipeline": spec.engine.parallelism.pipeline > 1}
+
+
+def one_node(spec: Spec) -> Mapping[str, bool]:
+    return {"engine.parallelism.nodes": spec.engine.parallelism.nodes > 1}
+
+
+def no_parallelism(spec: Spec) -> Mapping[str, bool]:
+    chosen = spec.engine.parallelism
+    return {"engine.parallelism.tensor": (chosen.tensor or 1) > 1, **no_pipeline(spec), **one_node(spec)}
+
+
+def unequal_parallelism(spec: Spec) -> Mapping[str, bool]:
+    """GPUs that would lie idle, or are not there."""
+    asked, held = spec.engine.parallelism, gpus(spec)
+    if asked.tensor is None and asked.pipeline == 1 and asked.nodes == 1:
+        return {}
+    there = held * asked.nodes
+    spread = (asked.tensor or max(there // asked.pipeline, 1)) * asked.pipeline
+    pods = f"{asked.nodes} nodes of {held} GPUs" if asked.nodes > 1 else f"{held} GPUs"
+    return {f"engine.parallelism: it needs {spread} GPUs, resources give {pods}": spread != there}
+
+
+def kv_dtype(spec: Spec, words: Mapping[str, str]) -> str | None:
+    """The engine's word for spec.engine.kvCache.dtype; None for its own choice."""
+    return words.get(spec.engine.kv_cache.dtype)
+
+
+def unknown_kv_dtype(spec: Spec, words: Mapping[str, str]) -> Mapping[str, bool]:
+    chosen = spec.engine.kv_cache.dtype
+    return {f"engine.kvCache.dtype: {chosen}": chosen != "auto" and chosen not in words}
+
+
+def one_name(spec: Spec) -> Mapping[str, bool]:
+    return {"model.aliases": bool(spec.model.aliases)}
 
 
 def no_quantization(spec: Spec) -> Mapping[str, bool]:

@@ -12,16 +12,17 @@ METRICS = MetricNames(
     "trtllm_generation_tokens_total",
     "trtllm_time_to_first_token_seconds",
 )
-OWN = ("host", "port", "served-model-name", "tp-size")
+OWN = ("host", "port", "served-model-name", "tp-size", "pp-size")
 
 
-def program(spec: Spec, model_name: str, drain_seconds: int) -> Program:
+def program(spec: Spec, model_names: tuple[str, ...], drain_seconds: int) -> Program:
     engine, limits = spec.engine, spec.engine.limits
     named: dict[str, object | None] = {
         "--host": "0.0.0.0",
         "--port": PORT,
-        "--served_model_name": model_name,
-        "--tp_size": options.shards(spec),
+        "--served_model_name": model_names[0],
+        "--tp_size": options.tensor(spec),
+        "--pp_size": options.stages(spec),
         "--max_seq_len": spec.model.context_length,
         "--max_batch_size": limits.max_num_seqs,
         "--max_num_tokens": limits.max_num_batched_tokens,
@@ -40,7 +41,11 @@ def refusals(spec: Spec) -> list[str]:
     limits = spec.engine.limits
     fields = {
         "model.file": spec.model.file is not None,
+        **options.one_name(spec),
         **options.no_quantization(spec),
+        **options.unknown_kv_dtype(spec, {}),
+        **options.one_node(spec),
+        **options.unequal_parallelism(spec),
         "engine.prefixCaching: false": not spec.engine.prefix_caching,
         "engine.speculative": spec.engine.speculative.method != "none",
         "engine.limits.maxNumWaiting": limits.max_num_waiting is not None,

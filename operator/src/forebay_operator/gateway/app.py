@@ -94,7 +94,7 @@ class Fixed:
                 raise StartError(f"--upstream {upstream!r} is not MODEL=http://HOST:PORT")
             found[model].append(Endpoint(parts.netloc))
         self.routes: Mapping[str, Route] = {
-            model: Route(Service("", model, model), tuple(at)) for model, at in found.items()
+            model: Route(Service("", model, (model,)), tuple(at)) for model, at in found.items()
         }
 
     def work(self) -> list[Coroutine[Any, Any, None]]:

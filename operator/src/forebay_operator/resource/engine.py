@@ -33,6 +33,26 @@ class Limits(Part):
     )
 
 
+class KvCache(Part):
+    dtype: Literal["auto", "bf16", "f32", "fp8", "int8"] = Field(
+        default="auto", description="The numbers that keys and values are kept in; auto leaves it to the engine."
+    )
+
+
+class Parallelism(Part):
+    tensor: int | None = Field(
+        default=None, ge=1, le=64, description="Over how many GPUs each layer is spread; all there are when left out."
+    )
+    pipeline: int = Field(default=1, ge=1, le=64, description="Into how many stages the layers are cut.")
+    nodes: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Of how many pods, each with GPUs of its own, one replica is made; more than one needs the API of "
+        "LeaderWorkerSets in the cluster.",
+    )
+
+
 class EnvVar(Part):
     name: str = Field(
         description="Name of the environment variable.",
@@ -60,6 +80,17 @@ class Engine(Part):
         default="auto",
         description="What the weights are turned into on loading: none leaves them as they are; auto is int8 on a CPU, "
         "where it is several times faster, and none on a GPU.",
+    )
+    kv_cache: KvCache = Field(default_factory=KvCache, description="How keys and values are kept.")
+    parallelism: Parallelism = Field(
+        default_factory=Parallelism,
+        description="How one replica is spread over GPUs and nodes.",
+        json_schema_extra=checked(
+            rule(
+                "(self.nodes > 1) == (oldSelf.nodes > 1)",
+                "nodes cannot change between one and several: make another resource and move the model's name to it",
+            )
+        ),
     )
     prefix_caching: bool = Field(default=True, description="Whether KV blocks of equal prompt beginnings are shared.")
     speculative: Speculative = Field(default_factory=Speculative, description="Speculative decoding.")

@@ -36,8 +36,15 @@ class InferenceService:
 
     @property
     def model_name(self) -> str:
-        served = None if isinstance(self.spec, InvalidSpec) else self.spec.model.served_name
-        return served or self.name
+        return self.model_names[0]
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """By which requests may ask for it, the chief one first."""
+        if isinstance(self.spec, InvalidSpec):
+            return (self.name,)
+        model = self.spec.model
+        return tuple(dict.fromkeys([model.served_name or self.name, *model.aliases]))
 
 
 def parse(body: Mapping[str, Any]) -> InferenceService:

@@ -30,8 +30,22 @@ class Model(Part):
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$",
         json_schema_extra=checked(rule("!self.contains('..')", "file lies within the source: no '..'")),
     )
+    revision: str | None = Field(
+        default=None,
+        description="The branch, tag or commit of an hf:// source; what follows @ in the source, else main, when left "
+        "out.",
+        min_length=1,
+        max_length=253,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$",
+    )
     served_name: ShortText | None = Field(
         default=None, description="The model name by which requests ask for it; the resource's own name when left out."
+    )
+    aliases: list[ShortText] = Field(
+        default=[],
+        max_length=16,
+        description="Further names by which requests may ask for it.",
+        json_schema_extra={"x-kubernetes-list-type": "set"},
     )
     context_length: int | None = Field(
         default=None,
@@ -44,3 +58,8 @@ class Model(Part):
         description="Name of a Secret in the same namespace for getting the model: for hf:// its key `token` is the "
         "hub's token, for oci:// it is a pull secret. The pods are rolled when its contents change.",
     )
+
+    @property
+    def origin(self) -> str:
+        """The source with its revision."""
+        return f"{self.source}@{self.revision}" if self.revision else self.source

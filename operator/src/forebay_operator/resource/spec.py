@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from forebay_operator.resource.access import Access
 from forebay_operator.resource.engine import Engine
 from forebay_operator.resource.model import Model
 from forebay_operator.resource.pods import PodTemplate, Resources
@@ -21,6 +22,12 @@ class Rollout(Part):
         description="How long a new revision may go without progress before the resource is Degraded, in seconds. It "
         "is still waited for, and the former revision serves on.",
     )
+    surge: int = Field(
+        default=1,
+        ge=1,
+        le=100,
+        description="How many pods of a new revision are started at once, before as many old ones go.",
+    )
     in_place: Literal["NoAccelerator", "Never"] = Field(
         default="NoAccelerator",
         description="When an old pod goes before its successor serves: NoAccelerator only where no accelerator is free "
@@ -35,7 +42,15 @@ class Spec(Part):
             rule(
                 "!has(self.credentialsSecret) || !self.source.startsWith('pvc://')",
                 "credentialsSecret has no use with a pvc:// source",
-            )
+            ),
+            rule(
+                "!has(self.revision) || (self.source.startsWith('hf://') && !self.source.contains('@'))",
+                "revision is of an hf:// source, and said once: there or after @ in source",
+            ),
+            rule(
+                "!has(self.aliases) || !has(self.servedName) || !(self.servedName in self.aliases)",
+                "servedName must not be among the aliases",
+            ),
         ),
     )
     engine: Engine = Field(default_factory=Engine, description="What runs the model, and how.")
@@ -73,6 +88,7 @@ class Spec(Part):
         ),
     )
     rollout: Rollout = Field(default_factory=Rollout, description="How a new revision takes the place of the former.")
+    access: Access = Field(default_factory=Access, description="Who may reach the pods.")
     pod_template: PodTemplate = Field(default_factory=PodTemplate, description="What else the pods are made with.")
 
 

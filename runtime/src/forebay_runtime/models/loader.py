@@ -154,9 +154,13 @@ def _quantization(
 
 
 def _kv_dtype(options: ModelOptions, dtype: torch.dtype, library: NativeLibrary | None) -> torch.dtype:
-    if options.kv_cache_dtype == "int8" and library is None:
-        raise KernelsNotFound("--kv-cache-dtype int8 is served by the native CPU kernels only, which are not in use")
-    return torch.int8 if options.kv_cache_dtype == "int8" else dtype
+    asked = options.kv_cache_dtype
+    found = dtype if asked == "auto" else torch.int8 if asked == "int8" else _DTYPES[asked]
+    if found != dtype and library is None:
+        raise KernelsNotFound(
+            f"--kv-cache-dtype {asked} is served by the native CPU kernels only, which are not in use"
+        )
+    return found
 
 
 def _native_packing(
