@@ -43,7 +43,7 @@ sanitize: venv  ## the tests of the native kernels with every access checked (AS
 	$(PY) runtime/build_kernels.py $(SANITIZED) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
 	FOREBAY_TEST_KERNELS=$(SANITIZED) $(PY) -m pytest -q --timeout 600 \
-	tests/runtime/kernels/test_native.py tests/runtime/equalities/test_native.py tests/runtime/models/test_logits.py
+	tests/runtime/kernels/test_native.py tests/runtime/equalities/test_native.py tests/runtime/equalities/test_adapters.py tests/runtime/models/test_logits.py
 
 test-clients: venv models ## real clients of other makers against the runtime, in environments of their own
 	$(PY) -m tests.clients

@@ -33,11 +33,13 @@ class PagedModel:
         first = sequence.num_computed_tokens
         drafts = list(scheduled.draft_token_ids)
         tokens = sequence.token_ids[first : first + scheduled.num_new_tokens] + drafts
+        adapter = sequence.request.adapter
+        weights = None if adapter is None else adapter.weights  # a number
         states = []
         state = self._slots[self._slot(sequence, first - 1)] if first else EMPTY
         for position, token in enumerate(tokens, start=first):
             assert state is not None, f"{sequence.request_id} attends to a slot that was never written"
-            state = hash((state, token))
+            state = hash((state, token) if weights is None else (state, token, weights))
             self._slots[self._slot(sequence, position)] = state
             states.append(state)
         if not samples:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from forebay_runtime.adapter import Adapter
 from forebay_runtime.grammar import GrammarState
 
 
@@ -79,6 +80,7 @@ class Request:
     priority: int = 0  # lower ones go first
     arrival: float = 0.0  # seconds, monotonic; only for ageing and metrics
     grammar: GrammarState | None = None  # of this output alone; execution moves it along with the output
+    adapter: Adapter | None = None  # None: the model as it is
     pooling: Pooling | None = None  # not None: the prompt's vector is wanted, and no token
 
 

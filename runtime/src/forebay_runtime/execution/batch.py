@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from forebay_runtime.execution.adapted import adapted_rows
 from forebay_runtime.kernels.paged_attention import (
     MAX_QUERIES_IN_PRODUCT,
     AttentionGroup,
@@ -146,4 +147,4 @@ def _model_input(
         torch.tensor(values, dtype=torch.long).to(layout.device) for values in (input_ids, positions, slots, rows)
     )
     ids, where, slot_mapping, logits_rows = tensors
-    return ModelInput(ids, where, slot_mapping, groups, logits_rows)
+    return ModelInput(ids, where, slot_mapping, groups, logits_rows, adapted_rows(ordered))

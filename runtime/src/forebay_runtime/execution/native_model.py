@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from forebay_runtime.execution.adapted import adapted_rows, by_adapter
 from forebay_runtime.kernels.native import NativeLibrary
 from forebay_runtime.models import LoadedModel
 from forebay_runtime.models.native_decoder import FlatStep, NativeDecoder
@@ -33,14 +34,21 @@ class NativeModel:
 
 
 def _flat(scheduled: Sequence[ScheduledSequence]) -> FlatStep:
+    """Tokens come by adapter, `rows` in the order of `scheduled`."""
+    order = by_adapter(scheduled)
+    ordered = [scheduled[i] for i in order]
     ids: list[int] = []
     starts = [0]
-    rows: list[int] = []
-    for s in scheduled:
+    ends = [0] * len(scheduled)
+    for i, s in zip(order, ordered, strict=True):
         first = s.sequence.num_computed_tokens
         ids += s.sequence.token_ids[first : first + s.num_new_tokens]
         ids += s.draft_token_ids
-        rows += range(len(ids) - s.num_rows, len(ids))
         starts.append(len(ids))
-    firsts = [s.sequence.num_computed_tokens for s in scheduled]
-    return FlatStep(ids, starts, firsts, [s.sequence.block_table for s in scheduled], rows)
+        ends[i] = len(ids)
+    rows: list[int] = []
+    for s, end in zip(scheduled, ends, strict=True):
+        rows += range(end - s.num_rows, end)
+    firsts = [s.sequence.num_computed_tokens for s in ordered]
+    block_tables = [s.sequence.block_table for s in ordered]
+    return FlatStep(ids, starts, firsts, block_tables, rows, adapted_rows(ordered))

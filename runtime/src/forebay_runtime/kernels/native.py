@@ -24,6 +24,8 @@ KINDS: tuple[Kind, ...] = ("float32", "bfloat16", "int8", "int4")
 ACTIVATIONS = ("silu", "gelu_tanh")
 PANEL = 32  # output channels packed side by side
 MAX_HEAD_DIM = 256
+PRODUCTS = ("qkv", "out", "gate_up", "down")  # of a layer
+PARTS = 3  # at most what is packed into one of them
 TILE = 16  # slots of the KV cache that lie side by side
 
 # The best first. Each needs these flags of /proc/cpuinfo.
@@ -85,12 +87,23 @@ class CModel(ctypes.Structure):
     )
 
 
+class CLowRank(ctypes.Structure):
+    _fields_ = (("down", CLinear), ("up", CLinear), ("first", c_int32), ("unused", c_int32))
+
+
+class CAdapted(ctypes.Structure):
+    _fields_ = (*((name, c_int32) for name in ("first", "end", "rank", "unused")), ("parts", POINTER(CLowRank)))
+
+
 class CStep(ctypes.Structure):
     _fields_ = (
         *((name, c_int32) for name in ("num_tokens", "num_sequences", "num_logits", "block_size")),
         *((name, c_void_p) for name in ("ids", "starts", "firsts", "blocks", "block_starts", "logits_rows")),
         ("logits", c_void_p),
         ("hidden", c_void_p),
+        ("adapted", POINTER(CAdapted)),
+        ("num_adapted", c_int32),
+        ("unused", c_int32),
     )
 
 

@@ -12,6 +12,7 @@ from forebay_runtime.kernels.linear import Linear
 from forebay_runtime.kernels.paged_attention import AttentionGroup, LayerCache, paged_attention, write_kv
 from forebay_runtime.kernels.rotary import rotate
 from forebay_runtime.models.layers import LayerReader, RMSNorm
+from forebay_runtime.models.low_rank import AdaptedLayer, add_low_rank
 from forebay_runtime.models.model_config import LayerConfig, ModelConfig
 
 
@@ -25,14 +26,21 @@ class Attention:
     key_norm: RMSNorm | None
 
     def __call__(
-        self, x: Tensor, rotation: Tensor, slot_mapping: Tensor, groups: Sequence[AttentionGroup], cache: LayerCache
+        self,
+        x: Tensor,
+        rotation: Tensor,
+        slot_mapping: Tensor,
+        groups: Sequence[AttentionGroup],
+        cache: LayerCache,
+        adapted: Sequence[AdaptedLayer],
     ) -> Tensor:
-        qkv = self.qkv(x).contiguous().view(x.shape[0], -1, self.config.head_dim)
-        query, key, value = self._rotated(qkv, rotation)
+        qkv = add_low_rank(self.qkv(x).contiguous(), x, [(a.rows, a.adapter.qkv) for a in adapted])
+        query, key, value = self._rotated(qkv.view(x.shape[0], -1, self.config.head_dim), rotation)
         write_kv(cache, key, value, slot_mapping)
         window, softcap = self.layer.sliding_window, self.config.attention_softcap
         outs = [paged_attention(query[group.rows], cache, group, window, softcap) for group in groups]
-        return self.out(outs[0] if len(outs) == 1 else torch.cat(outs))
+        attended = outs[0] if len(outs) == 1 else torch.cat(outs)
+        return add_low_rank(self.out(attended), attended, [(a.rows, a.adapter.out) for a in adapted])
 
     def _rotated(self, qkv: Tensor, rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         num_heads, num_kv_heads = self.config.num_heads, self.config.num_kv_heads

@@ -12,13 +12,14 @@ from forebay_runtime.kernels.linear import Linear
 from forebay_runtime.kernels.paged_attention import AttentionGroup, LayerCache
 from forebay_runtime.models.attention import Attention, read_attention
 from forebay_runtime.models.layers import Embedding, FeedForward, LayerReader, RMSNorm
+from forebay_runtime.models.low_rank import AdaptedLayer, AdaptedRows, of_layer
 from forebay_runtime.models.model_config import ModelConfig, RopeConfig
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
     """One step, flat: the tokens of all sequences in a row. `logits_rows`: of which tokens logits, or
-    hidden states, are wanted.
+    hidden states, are wanted. `adapted`: which tokens have an adapter.
     """
 
     input_ids: Tensor
@@ -26,6 +27,7 @@ class ModelInput:
     slot_mapping: Tensor
     groups: Sequence[AttentionGroup]
     logits_rows: Tensor
+    adapted: Sequence[AdaptedRows] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,13 @@ class DecoderLayer:
     feed_forward: FeedForward
     post_feed_forward_norm: RMSNorm | None
 
-    def __call__(self, x: Tensor, step: ModelInput, rotation: Tensor, cache: LayerCache) -> Tensor:
+    def __call__(
+        self, x: Tensor, step: ModelInput, rotation: Tensor, cache: LayerCache, adapted: Sequence[AdaptedLayer]
+    ) -> Tensor:
         """`x` is overwritten with the result."""
-        attended = self.attention(self.attention_norm(x), rotation, step.slot_mapping, step.groups, cache)
+        attended = self.attention(self.attention_norm(x), rotation, step.slot_mapping, step.groups, cache, adapted)
         x += self.post_attention_norm(attended) if self.post_attention_norm else attended
-        fed = self.feed_forward(self.feed_forward_norm(x))
+        fed = self.feed_forward(self.feed_forward_norm(x), adapted)
         x += self.post_feed_forward_norm(fed) if self.post_feed_forward_norm else fed
         return x
 
@@ -67,8 +71,8 @@ class Decoder:
         """What the head gets (len(logits_rows), hidden size). Writes the KV of every token of the step."""
         x = self.embedding.rows(step.input_ids).to(self.norm.weight.dtype) * self.config.embedding_scale
         rotations = {rope: table[step.positions].unsqueeze(1) for rope, table in self.rotations.items()}
-        for layer, cache in zip(self.layers, caches, strict=True):
-            x = layer(x, step, rotations[layer.attention.layer.rope], cache)
+        for i, (layer, cache) in enumerate(zip(self.layers, caches, strict=True)):
+            x = layer(x, step, rotations[layer.attention.layer.rope], cache, of_layer(step.adapted, i))
         return self.norm(x[step.logits_rows])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
@@ -15,6 +15,7 @@ from forebay_runtime.kernels.linear import DenseLinear, Linear
 from forebay_runtime.kernels.norm import rms_norm
 from forebay_runtime.kernels.rotary import interleave
 from forebay_runtime.models.errors import BrokenWeights
+from forebay_runtime.models.low_rank import AdaptedLayer, add_low_rank
 from forebay_runtime.models.model_config import Activation, ModelConfig
 from forebay_runtime.models.weights import WeightSource
 
@@ -63,8 +64,10 @@ class FeedForward:
     down: Linear
     activation: Activation
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return self.down(gated(self.gate_up(x), self.activation))
+    def __call__(self, x: Tensor, adapted: Sequence[AdaptedLayer]) -> Tensor:
+        gate_up = add_low_rank(self.gate_up(x), x, [(a.rows, a.adapter.gate_up) for a in adapted])
+        inner = gated(gate_up, self.activation)
+        return add_low_rank(self.down(inner), inner, [(a.rows, a.adapter.down) for a in adapted])
 
 
 class LayerReader:
@@ -83,6 +86,7 @@ class LayerReader:
     ) -> None:
         self._config, self._source, self._packing = config, source, packing
         self._activations, self._device = activations, device
+        self._read_type = torch.float64 if activations == torch.float64 else torch.float32
         self._tallying = Lock()
         self.num_parameters = 0  # of what was read so far
         self.weight_bytes = 0  # of the embedding and of the linear layers made so far
@@ -92,8 +96,9 @@ class LayerReader:
             self.num_parameters += num_parameters
             self.weight_bytes += weight_bytes
 
-    def tensor(self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
-        tensor = self._source.get(name, dtype)
+    def tensor(self, name: str, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> Tensor:
+        """In float32 unless it is said otherwise, or in float64 where that is computed in."""
+        tensor = self._source.get(name, dtype or self._read_type)
         self._tally(num_parameters=tensor.numel())
         if tuple(tensor.shape) != shape:
             raise BrokenWeights(f"{name} has shape {tuple(tensor.shape)}, but the config makes it {shape}")

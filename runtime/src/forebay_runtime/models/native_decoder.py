@@ -15,9 +15,13 @@ from torch import Tensor
 from forebay_runtime.kernels.native import (
     ACTIVATIONS,
     KINDS,
+    PARTS,
+    PRODUCTS,
     TILE,
+    CAdapted,
     CLayer,
     CLinear,
+    CLowRank,
     CModel,
     CStep,
     NativeLibrary,
@@ -26,6 +30,7 @@ from forebay_runtime.kernels.native import (
 )
 from forebay_runtime.models.decoder import Decoder, DecoderLayer
 from forebay_runtime.models.layers import RMSNorm
+from forebay_runtime.models.low_rank import AdaptedRows, AdapterWeights
 from forebay_runtime.models.model_config import ModelConfig
 
 CACHE_TYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.int8: "int8"}
@@ -40,7 +45,7 @@ def padded(head_dim: int) -> int:
 @dataclass(frozen=True, slots=True)
 class FlatStep:
     """Sequence i brings the tokens ids[starts[i] : starts[i + 1]], the first at position firsts[i]. `rows`: the tokens
-    whose logits, or hidden states, are wanted.
+    whose logits, or hidden states, are wanted. `adapted`: which tokens have an adapter.
     """
 
     ids: list[int]
@@ -48,6 +53,7 @@ class FlatStep:
     firsts: list[int]
     block_tables: Sequence[Sequence[int]]
     rows: list[int]
+    adapted: Sequence[AdaptedRows] = ()
 
 
 class NativeDecoder:
@@ -77,6 +83,7 @@ class NativeDecoder:
         # zeros are handed out page by page when they are written; a block is in one place, so few pages are touched
         self._cache = np.zeros(num_blocks * block_bytes, dtype=np.uint8)
         self._logits = torch.empty(0, config.vocab_size)
+        self._adapters: weakref.WeakKeyDictionary[AdapterWeights, Any] = weakref.WeakKeyDictionary()
         self._layers = (CLayer * config.num_layers)(*(self._layer(i, layer) for i, layer in enumerate(decoder.layers)))
         model = _c_model(decoder, block_bytes, KINDS.index(CACHE_TYPES[dtype]), max_tokens)
         model.layers = self._layers
@@ -136,8 +143,16 @@ class NativeDecoder:
             *(array.ctypes.data for array in arrays),
             None if logits is None else logits.data_ptr(),
             None if hidden is None else hidden.data_ptr(),
+            (CAdapted * len(step.adapted))(*map(self._c_adapted, step.adapted)) if step.adapted else None,
+            len(step.adapted),
         )
         self._library.step(self._handle, c_step)
+
+    def _c_adapted(self, rows: AdaptedRows) -> CAdapted:
+        parts = self._adapters.get(rows.weights)
+        if parts is None:
+            parts = self._adapters[rows.weights] = _c_parts(rows.weights)
+        return CAdapted(rows.first, rows.end, rows.weights.rank, 0, parts)
 
 
 def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:
@@ -172,6 +187,16 @@ def _c_model(decoder: Decoder, block_bytes: int, kv_kind: int, max_tokens: int) 
         head=_linear(decoder.head),
         norm=_weight(decoder.norm),
     )
+
+
+def _c_parts(weights: AdapterWeights) -> Any:
+    """By layer, product and part, as cpu/abi.h says; what is missing stays zero, which adds nothing."""
+    table = (CLowRank * (len(weights.layers) * len(PRODUCTS) * PARTS))()
+    for i, layer in enumerate(weights.layers):
+        for j, product in enumerate(PRODUCTS):
+            for at, part in enumerate(getattr(layer, product), (i * len(PRODUCTS) + j) * PARTS):
+                table[at] = CLowRank(_linear(part.down), _linear(part.up), part.first)
+    return table
 
 
 def _linear(linear: Any) -> CLinear:

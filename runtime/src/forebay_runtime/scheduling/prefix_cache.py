@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Sequence as Tokens
 from hashlib import sha256
 
+from forebay_runtime.request import Request
 from forebay_runtime.scheduling.block_pool import BlockPool
 from forebay_runtime.scheduling.sequence import Sequence
 
@@ -19,6 +20,10 @@ from forebay_runtime.scheduling.sequence import Sequence
 def root_key(salt: str, adapter: str = "") -> bytes:
     salt_bytes = salt.encode("utf-8", "surrogatepass")
     return sha256(struct.pack("<Q", len(salt_bytes)) + salt_bytes + adapter.encode("utf-8", "surrogatepass")).digest()
+
+
+def _root_key_of(request: Request) -> bytes:
+    return root_key(request.cache_salt, "" if request.adapter is None else request.adapter.key)
 
 
 def block_key(parent: bytes, token_ids: Tokens[int]) -> bytes:
@@ -55,5 +60,5 @@ class PrefixCache:
     def _hash(self, sequence: Sequence, num_blocks: int) -> None:
         keys, size = sequence.block_keys, self._block_size
         for i in range(len(keys), num_blocks):
-            parent = keys[-1] if keys else root_key(sequence.request.cache_salt)
+            parent = keys[-1] if keys else _root_key_of(sequence.request)
             keys.append(block_key(parent, sequence.token_ids[i * size : (i + 1) * size]))

@@ -45,6 +45,22 @@ struct Model {
   const Layer* layers;
 };
 
+// What an adapter adds to the rows [first, first + up.n) of a product's output: up (n, rank) times down (rank, k), both
+// kF32. n 0: nothing.
+struct LowRank {
+  Linear down, up;
+  int32_t first, unused;
+};
+
+constexpr int kProducts = 4, kParts = 3;  // of a layer: qkv, out, gate_up, down; what is packed into one of them
+enum : int32_t { kQkv = 0, kOut = 1, kGateUp = 2, kDown = 3 };
+
+// Tokens [first, end) of a step, which have one adapter; ranges don't overlap.
+struct Adapted {
+  int32_t first, end, rank, unused;  // rank: the adapter's largest
+  const LowRank* parts;              // (layers, kProducts, kParts)
+};
+
 // One step, flat. Tokens of sequence s: [starts[s], starts[s + 1]); its first position is firsts[s].
 struct Step {
   int32_t num_tokens, num_sequences, num_logits, block_size;
@@ -53,6 +69,8 @@ struct Step {
   const int32_t* logits_rows;
   float* logits;  // (num_logits, vocab)
   float* hidden;  // (num_logits, hidden) after the final norm, or null
+  const Adapted* adapted;
+  int32_t num_adapted, unused;
 };
 
 }  // namespace forebay

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "attention.h"
+#include "low_rank.h"
 #include "pool.h"
 
 namespace forebay {
@@ -30,6 +31,7 @@ class Decoder {
     reserve(std::max(step.num_tokens, step.num_logits));
     step_ = &step;
     plan_attention();
+    low_ranks_.plan(step, kRowsPerProduct);
     stages_.clear();
     const int row_tiles = tiles_of(step.num_tokens, kRowsPerTile);
     add(&Decoder::embed, 0, row_tiles);
@@ -37,14 +39,18 @@ class Decoder {
       const Layer& layer = layers_[i];
       add(&Decoder::norm_before_attention, i, row_tiles);
       add(&Decoder::qkv, i, product_tiles(layer.qkv, step.num_tokens));
+      add_low_rank(i, kQkv);
       add(&Decoder::rotate_and_store, i, row_tiles);
       add(&Decoder::attend, i, int(queries_.size()) * m_.kv_heads * splits_);
       add(&Decoder::prepare_out, i, row_tiles);
       add(&Decoder::out, i, product_tiles(layer.out, step.num_tokens));
+      add_low_rank(i, kOut);
       add(&Decoder::norm_before_feed_forward, i, row_tiles);
       add(&Decoder::gate_up, i, product_tiles(layer.gate_up, step.num_tokens));
+      add_low_rank(i, kGateUp);
       add(&Decoder::gate, i, row_tiles);
       add(&Decoder::down, i, product_tiles(layer.down, step.num_tokens));
+      add_low_rank(i, kDown);
     }
     if (step.num_logits) {
       add(&Decoder::final_norm, 0, tiles_of(step.num_logits, kRowsPerTile));
@@ -66,6 +72,13 @@ class Decoder {
     auto found = std::find_if(calls_.begin(), calls_.end(), [&](const Call& c) { return c.method == method; });
     if (found == calls_.end()) found = calls_.insert(calls_.end(), Call{this, method});
     stages_.push_back({invoke, &*found, argument, tiles});
+  }
+
+  // No stage, and so no cost, where no token has an adapter.
+  void add_low_rank(int layer, int product) {
+    if (!low_ranks_.shrink_tiles()) return;
+    add(&Decoder::shrink, layer * kProducts + product, low_ranks_.shrink_tiles());
+    add(&Decoder::expand, layer * kProducts + product, low_ranks_.expand_tiles());
   }
 
   static void invoke(const void* context, int argument, int tile) {
@@ -109,6 +122,15 @@ class Decoder {
     return normed ? Output{branch_.data(), m_.hidden, false} : Output{x_.data(), m_.hidden, true};
   }
 
+  Output output_of(const Layer& layer, int product) {
+    switch (product) {
+      case kQkv: return {qkv_.data(), qkv_size_, false};
+      case kOut: return branch_or_residual(layer.post_attention_norm);
+      case kGateUp: return {gate_up_.data(), 2 * m_.inter, false};
+      default: return branch_or_residual(layer.post_feed_forward_norm);
+    }
+  }
+
   void norm_into(const Linear& w, const float* from, const float* weight, int row) {
     float* to = normed_.data() + int64_t(row) * input_.stride;
     rms_norm(from, weight, m_.hidden, m_.norm_eps, to);
@@ -123,7 +145,7 @@ class Decoder {
   }
 
   void qkv(int i, int tile) {
-    multiply(layers_[i].qkv, step_->num_tokens, {qkv_.data(), qkv_size_, false}, tile);
+    multiply(layers_[i].qkv, step_->num_tokens, output_of(layers_[i], kQkv), tile);
   }
 
   KeyValues key_values(const Layer& layer) const {
@@ -239,7 +261,7 @@ class Decoder {
   }
 
   void out(int i, int tile) {
-    multiply(layers_[i].out, step_->num_tokens, branch_or_residual(layers_[i].post_attention_norm), tile);
+    multiply(layers_[i].out, step_->num_tokens, output_of(layers_[i], kOut), tile);
   }
 
   void norm_before_feed_forward(int i, int tile) {
@@ -250,7 +272,7 @@ class Decoder {
   }
 
   void gate_up(int i, int tile) {
-    multiply(layers_[i].gate_up, step_->num_tokens, {gate_up_.data(), 2 * m_.inter, false}, tile);
+    multiply(layers_[i].gate_up, step_->num_tokens, output_of(layers_[i], kGateUp), tile);
   }
 
   void gate(int i, int tile) {
@@ -262,7 +284,21 @@ class Decoder {
   }
 
   void down(int i, int tile) {
-    multiply(layers_[i].down, step_->num_tokens, branch_or_residual(layers_[i].post_feed_forward_norm), tile);
+    multiply(layers_[i].down, step_->num_tokens, output_of(layers_[i], kDown), tile);
+  }
+
+  void shrink(int argument, int tile) {
+    const int layer = argument / kProducts, product = argument % kProducts;
+    switch (product) {
+      case kOut: return low_ranks_.shrink(layer, product, attended_.data(), int64_t(m_.heads) * m_.head_dim, tile);
+      case kDown: return low_ranks_.shrink(layer, product, gate_up_.data(), 2 * int64_t(m_.inter), tile);
+      default: return low_ranks_.shrink(layer, product, normed_.data(), input_.stride, tile);
+    }
+  }
+
+  void expand(int argument, int tile) {
+    const int layer = argument / kProducts, product = argument % kProducts;
+    low_ranks_.expand(layer, product, output_of(layers_[layer], product), tile);
   }
 
   void final_norm(int, int tile) {
@@ -316,6 +352,7 @@ class Decoder {
   std::vector<int32_t> offsets_, positions_, blocks_;
   std::vector<Query> queries_;
   std::vector<Partial> partials_;
+  LowRanks low_ranks_;
   std::vector<Stage> stages_;
   std::vector<Call> calls_ = make_calls();
   Input input_{};
