@@ -95,6 +95,7 @@ def serve_stand_in(model: str, port: int, batch: int, step_seconds: float) -> No
     """Forebay's server over the stand-in, with a real tokenizer. Runs until it is told to end."""
     import uvloop
 
+    from forebay_runtime.server.adapters.registry import AdapterRegistry
     from forebay_runtime.server.app import make_application
     from forebay_runtime.server.listening import bind
     from forebay_runtime.server.served import Computing, Served
@@ -106,7 +107,15 @@ def serve_stand_in(model: str, port: int, batch: int, step_seconds: float) -> No
     engine = Engine(Scheduler(scheduler), Numbers(step_seconds))
     grammars = GrammarCompiler(tokenizer, tokenizer.vocab_size)
     served = Served(
-        engine, tokenizer, None, scheduler, tokenizer.vocab_size, "0", Computing("torch", "none", "float32"), grammars
+        engine,
+        tokenizer,
+        None,
+        scheduler,
+        tokenizer.vocab_size,
+        "0",
+        Computing("torch", "none", "float32"),
+        grammars,
+        AdapterRegistry(lambda path: None, 0),
     )
     config = ServerConfig("127.0.0.1", port, ("numbers",))
     with bind(config.host, config.port) as listener:

@@ -15,7 +15,7 @@ EVERYTHING = {
         "kvCache": {"dtype": "int8"},
         "speculative": {"method": "ngram", "numTokens": 3},
         "limits": {"maxNumSeqs": 16, "maxNumBatchedTokens": 512, "maxNumWaiting": 0, "kvCacheMemory": "2Gi"},
-        "args": ["--block-size=32", "--threads", "2", "--max-num-seqs=12"],
+        "args": ["--block-size=32", "--threads", "2", "--max-num-seqs=12", "--lora", "poet=/model/adapters/poet"],
     },
 }
 LEAST = {"model": {"source": "oci://registry/model:1"}}
@@ -40,6 +40,7 @@ def test_every_field_arrives() -> None:
     assert args.kv_cache_memory == 2 * 2**30
     assert args.drain_grace == 595
     assert (args.block_size, args.threads) == (32, 2)
+    assert args.lora == [("poet", "/model/adapters/poet")]
     assert args.max_num_seqs == 12, "the user's own arguments win"
 
 

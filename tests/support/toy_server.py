@@ -5,18 +5,22 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+import zlib
 from collections.abc import AsyncIterator, Callable
 from functools import cache, partial
+from pathlib import Path
 
 import httpx
 import uvloop
 
+from forebay_runtime.adapter import AdapterError
 from forebay_runtime.config import SchedulerConfig, ServerConfig
 from forebay_runtime.engine import Engine
 from forebay_runtime.request import TokenLogprobs
 from forebay_runtime.scheduling.scheduler import Scheduler
 from forebay_runtime.scheduling.sequence import Sequence
 from forebay_runtime.scheduling.step import SampledTokens, ScheduledSequence, Step, StepResult
+from forebay_runtime.server.adapters.registry import AdapterRegistry
 from forebay_runtime.server.app import Application, make_application
 from forebay_runtime.server.listening import bind
 from forebay_runtime.server.served import Computing, Served
@@ -27,6 +31,7 @@ from tests.support.paged_model import PagedModel
 from tests.support.toy_text import toy_template, toy_tokenizer
 
 NAME = "toy"
+MOST_ADAPTERS = 3
 SCHEDULER = SchedulerConfig(
     max_num_seqs=8, max_num_batched_tokens=64, max_num_waiting=8, max_model_len=256, block_size=4, num_blocks=512
 )
@@ -91,7 +96,16 @@ def served(scheduler: SchedulerConfig = SCHEDULER, *, step_seconds: float = 0.0)
         "0.0.0",
         Computing("torch", "none", "float32"),
         grammars(),
+        AdapterRegistry(read_adapter, MOST_ADAPTERS),
     )
+
+
+def read_adapter(path: Path) -> object:
+    """A toy's adapter is a file of any text: other words make other answers."""
+    try:
+        return zlib.crc32(path.read_bytes())
+    except OSError as e:
+        raise AdapterError(f"{path.name} can't be read: {e.strerror}") from e
 
 
 @cache
@@ -108,6 +122,7 @@ def application(
     step_seconds: float = 0.0,
     strict_fields: bool = False,
     request_timeout: float | None = None,
+    lora_root: Path | None = None,
     on_broken: Callable[[str], None] = lambda _: None,
 ) -> Application:
     config = ServerConfig(
@@ -116,6 +131,7 @@ def application(
         max_body_bytes=100_000,
         strict_fields=strict_fields,
         request_timeout=request_timeout,
+        lora_root=lora_root,
     )
     return make_application(served(scheduler, step_seconds=step_seconds), config, on_broken)
 

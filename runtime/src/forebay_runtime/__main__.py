@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from forebay_runtime import __version__
-from forebay_runtime.config import ModelOptions, SchedulerOptions, ServerConfig
+from forebay_runtime.config import AdapterOptions, ModelOptions, SchedulerOptions, ServerConfig
 from forebay_runtime.failures import BrokenEngine, StartUpError
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -52,6 +52,22 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
         "--served-model-name", action="append", metavar="NAME", help="may be given again; default: the path's last part"
     )
     add("--api-key", type=_api_key, default=os.environ.get("FOREBAY_API_KEY"), help="default: FOREBAY_API_KEY")
+    add(
+        "--lora",
+        action="append",
+        default=[],
+        type=_named_path,
+        metavar="NAME=PATH",
+        help="an adapter in PEFT's form, to be asked for by NAME; may be given again",
+    )
+    add(
+        "--lora-root",
+        type=_directory,
+        metavar="DIRECTORY",
+        help="below it requests may load adapters from; default: they may not",
+    )
+    add("--max-lora-rank", type=_positive, default=64, metavar="R", help="of an adapter (default: 64)")
+    add("--max-loras", type=_positive, default=64, metavar="N", help="adapters loaded at a time (default: 64)")
     add("--tool-call-parser", choices=("auto", "hermes", "llama3", "mistral", "gemma"), default="auto")
     add("--reasoning-parser", choices=("auto", "none", "think"), default="auto", help="think: <think> … </think>")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto")
@@ -108,7 +124,7 @@ def _serve(args: argparse.Namespace) -> int:
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     config = _server_config(args)
     try:
-        _run(_model_options(args), _scheduler_options(args), config, began)
+        _run(_model_options(args), _scheduler_options(args), _adapter_options(args, config), config, began)
     except (StartUpError, BrokenEngine) as e:
         return _fail(str(e))
     except Exception as e:
@@ -116,13 +132,15 @@ def _serve(args: argparse.Namespace) -> int:
         return _fail(f"{type(e).__name__}: {e}")
 
 
-def _run(model: ModelOptions, options: SchedulerOptions, config: ServerConfig, began: float) -> NoReturn:
+def _run(
+    model: ModelOptions, options: SchedulerOptions, adapters: AdapterOptions, config: ServerConfig, began: float
+) -> NoReturn:
     from forebay_runtime.server.listening import bind
 
     with bind(config.host, config.port) as listener:
         from forebay_runtime.build import build
 
-        served = build(model, options)
+        served = build(model, options, adapters)
         log.info(
             "%s is loaded after %.1f s: context %d, %d KV blocks of %d, %d sequences and %d tokens a step",
             *(config.served_names[0], time.monotonic() - began, served.scheduler.max_model_len),
@@ -174,6 +192,14 @@ def _scheduler_options(args: argparse.Namespace) -> SchedulerOptions:
     )
 
 
+def _adapter_options(args: argparse.Namespace, config: ServerConfig) -> AdapterOptions:
+    names = [name for name, _ in args.lora]
+    taken = next((name for i, name in enumerate(names) if name in (*config.served_names, *names[:i])), None)
+    if taken is not None:
+        raise StartUpError(f"--lora {taken}: the name is taken, by the model or by another adapter")
+    return AdapterOptions(tuple(args.lora), args.max_lora_rank, args.max_loras)
+
+
 def _server_config(args: argparse.Namespace) -> ServerConfig:
     path = Path(args.model).resolve()
     own = path.stem if path.suffix == ".gguf" else path.name
@@ -189,6 +215,7 @@ def _server_config(args: argparse.Namespace) -> ServerConfig:
         request_timeout=args.request_timeout,
         strict_fields=args.strict_fields,
         pooling=args.pooling,
+        lora_root=args.lora_root,
     )
 
 
@@ -271,6 +298,19 @@ def _seconds(text: str) -> float:
     if not 0 <= seconds < 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
     return seconds
+
+
+def _named_path(text: str) -> tuple[str, str]:
+    name, found, path = text.partition("=")
+    if not (found and name.strip() and path):
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=PATH")
+    return name, path
+
+
+def _directory(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no directory")
+    return Path(text)
 
 
 def _api_key(text: str) -> str:

@@ -10,12 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forebay_runtime import __version__, machine
-from forebay_runtime.config import Capacity, ConfigError, ModelOptions, SchedulerConfig, SchedulerOptions, resolve
+from forebay_runtime.adapter import AdapterError
+from forebay_runtime.config import (
+    NO_ADAPTERS,
+    AdapterOptions,
+    Capacity,
+    ConfigError,
+    ModelOptions,
+    SchedulerConfig,
+    SchedulerOptions,
+    resolve,
+)
 from forebay_runtime.drafting import NgramDrafter
 from forebay_runtime.engine import Engine
 from forebay_runtime.failures import StartUpError
 from forebay_runtime.request import Request, SamplingParams
 from forebay_runtime.scheduling.scheduler import Scheduler
+from forebay_runtime.server.adapters.registry import AdapterRegistry
 from forebay_runtime.server.served import Computing, Served
 from forebay_runtime.text.chat import ChatTemplate
 from forebay_runtime.text.errors import TokenizerError
@@ -36,10 +47,11 @@ class Text:
     template: ChatTemplate | None
 
 
-def build(model: ModelOptions, options: SchedulerOptions) -> Served:
+def build(model: ModelOptions, options: SchedulerOptions, adapter_options: AdapterOptions = NO_ADAPTERS) -> Served:
     """Loads and warms up. StartUpError says in one line why a model can't be served."""
     try:
         text, loaded = _load(model)
+        adapters = _adapters(loaded, adapter_options)
         config = resolve(options, _capacity(loaded))
     except (TokenizerError, ConfigError) as e:
         raise StartUpError(str(e)) from e
@@ -50,7 +62,17 @@ def build(model: ModelOptions, options: SchedulerOptions) -> Served:
     text.tokenizer.eos_token_ids |= loaded.eos_token_ids
     computing = _computing(loaded)
     grammars = GrammarCompiler(text.tokenizer, loaded.vocab_size)
-    return Served(engine, text.tokenizer, text.template, config, loaded.vocab_size, __version__, computing, grammars)
+    return Served(
+        engine,
+        text.tokenizer,
+        text.template,
+        config,
+        loaded.vocab_size,
+        __version__,
+        computing,
+        grammars,
+        adapters,
+    )
 
 
 def _read_text(path: Path) -> Text:
@@ -98,6 +120,20 @@ def _computing(loaded: LoadedModel) -> Computing:
         f"native, {kernels}" if loaded.library else "torch operations",
     )
     return computing
+
+
+def _adapters(loaded: LoadedModel, options: AdapterOptions) -> AdapterRegistry:
+    """Those of the start are read before the KV cache takes its share of the memory that is left."""
+    from forebay_runtime.models.peft import read_adapter
+
+    adapters = AdapterRegistry(lambda path: read_adapter(path, loaded, options.max_rank), options.most)
+    for name, path in options.at_start:
+        try:
+            adapters.check_room(name)
+            adapters.put(name, path, adapters.read(Path(path)))
+        except AdapterError as e:
+            raise StartUpError(f"--lora {name}: {e}") from e
+    return adapters
 
 
 def _runner(loaded: LoadedModel, config: SchedulerConfig) -> Runner:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 MIB = 1 << 20
@@ -21,6 +22,18 @@ class ModelOptions:
     kernels: Literal["auto", "native", "torch"] = "auto"  # auto: native on a CPU, where they were built
     max_model_len: int | None = None  # tokens; None: the model's own
     threads: int | None = None  # None: the CPU quota
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterOptions:
+    """LoRA adapters: `at_start` by name, and the bounds of all."""
+
+    at_start: tuple[tuple[str, str], ...] = ()
+    max_rank: int = 64
+    most: int = 64  # at a time
+
+
+NO_ADAPTERS = AdapterOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,7 @@ class ServerConfig:
     request_timeout: float | None = None  # for a whole answer; None: as long as it takes
     strict_fields: bool = False  # fields that nobody reads are refused
     pooling: Literal["mean", "last"] = "mean"  # of embeddings, where the request doesn't say
+    lora_root: Path | None = None  # below which requests may load adapters from; None: they may not
 
 
 class ConfigError(ValueError):

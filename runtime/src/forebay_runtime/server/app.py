@@ -21,6 +21,7 @@ from starlette.routing import BaseRoute, Route
 from forebay_runtime.config import ServerConfig
 from forebay_runtime.request import Pooling, RequestError
 from forebay_runtime.server import errors
+from forebay_runtime.server.adapters.endpoint import AdapterLoading
 from forebay_runtime.server.admission import Admission
 from forebay_runtime.server.answering import AnswerStyle
 from forebay_runtime.server.auth import ApiKeyGuard
@@ -59,7 +60,7 @@ class Application:
 def make_application(served: Served, config: ServerConfig, on_broken: Callable[[str], None]) -> Application:
     """`on_broken(reason)` is called when the engine can't go on; every request has been failed by then."""
     loop, admission = EngineLoop(served.engine, on_broken), Admission(served.scheduler)
-    names = ServedNames(config.served_names)
+    names = ServedNames(config.served_names, served.adapters)
     metrics = Metrics(names.first, served.version, lambda: _load(loop, admission))
     max_model_len = served.scheduler.max_model_len
     style = _style(served.tokenizer.chat_template, config)
@@ -79,7 +80,8 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         config.request_timeout,
     )
     health = Health(loop, admission, config.stall_budget)
-    models = Models(names, max_model_len, int(time.time()))
+    models = Models(names, served.adapters, max_model_len, int(time.time()))
+    loading = AdapterLoading(served.adapters, names, config.lora_root, config.max_body_bytes)
     tokenization = Tokenization(service, reader)
 
     async def scrape(_request: Request) -> Response:
@@ -110,6 +112,8 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         Route("/v1/embeddings", embeddings, methods=["POST"]),
         Route("/v1/models", models.list),
         Route("/v1/models/{model:path}", models.retrieve),
+        Route("/v1/load_lora_adapter", loading.load, methods=["POST"]),
+        Route("/v1/unload_lora_adapter", loading.unload, methods=["POST"]),
         Route("/tokenize", tokenization.tokenize, methods=["POST"]),
         Route("/detokenize", tokenization.detokenize, methods=["POST"]),
         Route("/health", health.health),

@@ -16,6 +16,7 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from forebay_runtime.adapter import Adapter
 from forebay_runtime.grammar import Grammar
 from forebay_runtime.request import RequestError, SamplingParams
 from forebay_runtime.server import errors
@@ -87,6 +88,7 @@ class GenerationEndpoint(Generic[Asked]):
         """Admits and submits; what has not ended when the block does is aborted, what has not `until` then fails."""
         service, dialect, wire = self._service, self._dialect, self._dialect.generated(asked)
         name = service.names.check(wire.model)
+        adapter = service.names.adapter(name)
         with service.admission.enter(wire.num_outputs * dialect.num_prompts(asked)):
             sampling = sampling_params(wire, service.vocab_size)
             prompts = await self._read(size, dialect.prompts, asked)
@@ -94,7 +96,7 @@ class GenerationEndpoint(Generic[Asked]):
             plan = dialect.plan(asked, prompts)
             grammar = await self._compiled(plan.constraint)
             head = Head(f"{dialect.id_prefix}{uuid.uuid4().hex}", int(time.time()), name)
-            order = _order(wire, head.request_id, prompts, sampling, plan.parser, grammar)
+            order = _order(wire, head.request_id, prompts, sampling, plan.parser, grammar, adapter)
             generating = Generation(order, service.tokenizer, service.loop, service.metrics, arrival)
             with generating as generation, _expiry(generation, until):
                 yield generation, dialect.reply(asked, prompts, generation, head)
@@ -159,6 +161,7 @@ def _order(
     sampling: SamplingParams,
     parser: Callable[[], AnswerParser],
     grammar: Grammar | None,
+    adapter: Adapter | None,
 ) -> Order:
     return Order(
         request_id,
@@ -173,6 +176,7 @@ def _order(
         num_best=wire.n or 1,
         parser=parser,
         grammar=grammar,
+        adapter=adapter,
     )
 
 

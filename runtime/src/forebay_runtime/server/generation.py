@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from forebay_runtime.adapter import Adapter
 from forebay_runtime.grammar import Grammar
 from forebay_runtime.request import FinishReason, Request, RequestOutput, SamplingParams
 from forebay_runtime.server.choice import Choice
@@ -37,6 +38,7 @@ class Order:
     num_best: int | None = None  # None: all
     parser: Callable[[], AnswerParser] = PlainParser  # a new one for each output
     grammar: Grammar | None = None
+    adapter: Adapter | None = None
 
 
 class Generation:
@@ -137,6 +139,7 @@ class Generation:
             order.priority,
             self._arrival,
             None if order.grammar is None else order.grammar.start(),
+            order.adapter,
         )
 
     def _take(self, output: RequestOutput) -> None:

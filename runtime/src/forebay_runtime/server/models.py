@@ -8,12 +8,16 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from forebay_runtime.server.adapters.registry import AdapterRegistry
 from forebay_runtime.server.names import ServedNames
 
 
 class Models:
-    def __init__(self, names: ServedNames, max_model_len: int, created: int) -> None:
-        self._names, self._max_model_len, self._created = names, max_model_len, created
+    """An adapter's `parent` is the model, its `root` the path it was loaded from."""
+
+    def __init__(self, names: ServedNames, adapters: AdapterRegistry, max_model_len: int, created: int) -> None:
+        self._names, self._adapters = names, adapters
+        self._max_model_len, self._created = max_model_len, created
 
     async def list(self, _request: Request) -> Response:
         return self._reply({"object": "list", "data": [self._model(name) for name in self._names.all]})
@@ -22,13 +26,14 @@ class Models:
         return self._reply(self._model(self._names.check(request.path_params["model"])))
 
     def _model(self, name: str) -> dict[str, Any]:
+        loaded = self._adapters.by_name.get(name)
         return {
             "id": name,
             "object": "model",
             "created": self._created,
             "owned_by": "forebay",
-            "root": self._names.first,
-            "parent": None,
+            "root": self._names.first if loaded is None else loaded.path,
+            "parent": None if loaded is None else self._names.first,
             "max_model_len": self._max_model_len,
         }
 

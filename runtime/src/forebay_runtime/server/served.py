@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from forebay_runtime.config import SchedulerConfig
 from forebay_runtime.engine import Engine
+from forebay_runtime.server.adapters.registry import AdapterRegistry
 from forebay_runtime.text.chat import ChatTemplate
 from forebay_runtime.text.grammar import GrammarCompiler
 from forebay_runtime.text.tokenizer import Tokenizer
@@ -32,3 +33,4 @@ class Served:
     version: str
     computing: Computing
     grammars: GrammarCompiler
+    adapters: AdapterRegistry

@@ -12,6 +12,7 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from forebay_runtime.adapter import Adapter
 from forebay_runtime.request import Pooling, Request, RequestError, SamplingParams
 from forebay_runtime.server.body import read_object
 from forebay_runtime.server.connection import while_connected
@@ -42,12 +43,13 @@ class Embeddings:
     async def _answer(self, body: dict[str, Any], arrival: float, scope: Scope, receive: Receive, send: Send) -> None:
         wire = parse(EmbeddingsRequest, body)
         name = self._service.names.check(wire.model)
+        adapter = self._service.names.adapter(name)
         until = deadline(scope, arrival, self._service.request_timeout)
         with self._service.admission.enter(min(num_prompts(wire.input), self._wave)):
             prompts = await asyncio.get_running_loop().run_in_executor(self._service.text_thread, self._read, wire)
             try:
                 async with asyncio.timeout(None if until is None else max(0.0, until - time.monotonic())):
-                    vectors = await self._compute(wire, self._requests(wire, prompts, arrival))
+                    vectors = await self._compute(wire, self._requests(wire, adapter, prompts, arrival))
             except TimeoutError:
                 raise generation_failed(TIMED_OUT) from None
         num_tokens = sum(len(p.token_ids) for p in prompts)
@@ -73,7 +75,9 @@ class Embeddings:
         except RequestError as e:
             raise renamed(e, {"prompt": "input"}) from None
 
-    def _requests(self, wire: EmbeddingsRequest, prompts: Sequence[Prompt], arrival: float) -> list[Request]:
+    def _requests(
+        self, wire: EmbeddingsRequest, adapter: Adapter | None, prompts: Sequence[Prompt], arrival: float
+    ) -> list[Request]:
         name = f"embd-{uuid.uuid4().hex}"
         return [
             Request(
@@ -83,6 +87,7 @@ class Embeddings:
                 cache_salt=wire.cache_salt or "",
                 priority=wire.priority or 0,
                 arrival=arrival,
+                adapter=adapter,
                 pooling=self._pooling if wire.pooling is None else Pooling(wire.pooling),
             )
             for i, prompt in enumerate(prompts)

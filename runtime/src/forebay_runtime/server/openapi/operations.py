@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from forebay_runtime.server.adapters.wire import LoadAdapterRequest, UnloadAdapterRequest
 from forebay_runtime.server.embeddings.wire import EmbeddingsRequest
 from forebay_runtime.server.messages.wire import CountTokensRequest, MessagesRequest
 from forebay_runtime.server.openapi import schemas
@@ -112,6 +113,14 @@ OPERATIONS = (
         *("get", "/v1/models/{model}", "One of the names.", schemas.Model),
         failures=(404,),
         parameters=({"name": "model", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}},),
+    ),
+    Operation(
+        *("post", "/v1/load_lora_adapter", "Loads an adapter.", "text/plain", (LoadAdapterRequest,)),
+        failures=(*_ASKED_WRONGLY, 403),
+    ),
+    Operation(
+        *("post", "/v1/unload_lora_adapter", "Unloads an adapter.", "text/plain", (UnloadAdapterRequest,)),
+        failures=(*_ASKED_WRONGLY, 403, 404),
     ),
     Operation(
         *("post", "/tokenize", "Text, or a chat, to tokens.", schemas.Tokens, (TokenizeText, TokenizeChat)),
