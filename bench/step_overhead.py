@@ -98,7 +98,7 @@ def serve_stand_in(model: str, port: int, batch: int, step_seconds: float) -> No
     from forebay_runtime.server.adapters.registry import AdapterRegistry
     from forebay_runtime.server.app import make_application
     from forebay_runtime.server.listening import bind
-    from forebay_runtime.server.served import Computing, Served
+    from forebay_runtime.server.served import Computing, Footprint, Served
     from forebay_runtime.server.serving import serve
     from forebay_runtime.text.grammar import GrammarCompiler
     from forebay_runtime.text.loading import load_tokenizer
@@ -106,6 +106,8 @@ def serve_stand_in(model: str, port: int, batch: int, step_seconds: float) -> No
     tokenizer, scheduler = load_tokenizer(pathlib.Path(model)), scheduler_config(batch, 8192)
     engine = Engine(Scheduler(scheduler), Numbers(step_seconds))
     grammars = GrammarCompiler(tokenizer, tokenizer.vocab_size)
+    computing = Computing("torch", "none", "float32")
+    footprint = Footprint(0, 0, 0, 0, "float32", 0, scheduler.max_model_len, scheduler.max_model_len)
     served = Served(
         engine,
         tokenizer,
@@ -113,7 +115,8 @@ def serve_stand_in(model: str, port: int, batch: int, step_seconds: float) -> No
         scheduler,
         tokenizer.vocab_size,
         "0",
-        Computing("torch", "none", "float32"),
+        computing,
+        footprint,
         grammars,
         AdapterRegistry(lambda path: None, 0),
     )

@@ -72,9 +72,10 @@ _served: Served
 def _load(model: ModelOptions) -> None:
     global _served
     from forebay_runtime.build import build
+    from forebay_runtime.progress import Progress
 
     options = SchedulerOptions(max_model_len=2048, kv_cache_memory=4 << 30)  # 32 sequences of 1,024 tokens, and spare
-    _served = build(model, options)
+    _served = build(model, options, Progress())
 
 
 def _request(name: str, prompt: list[int], max_tokens: int) -> Request:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay_runtime.machine import available_memory, cpus
+from forebay_runtime.machine import available_memory, cpus, held_memory
 
 MEMINFO = "MemTotal:       8000000 kB\nMemFree:        1000000 kB\nMemAvailable:   4000000 kB\n"
 
@@ -50,3 +50,9 @@ def test_a_limit_leaves_what_is_not_used_and_what_can_be_dropped(tmp_path: Path,
     assert available_memory(cgroup, meminfo) == 1200
     write(tmp_path, memory_of_current="9000\n")
     assert available_memory(cgroup, meminfo) == 0
+
+
+def test_what_no_file_stands_behind_is_held(tmp_path: Path) -> None:
+    status = tmp_path / "status"
+    status.write_text("Name:\tpython\nVmRSS:\t  900 kB\nRssAnon:\t     500 kB\nRssFile:\t     400 kB\n")
+    assert held_memory(status) == 500 * 1024

@@ -23,7 +23,7 @@ from forebay_runtime.scheduling.step import SampledTokens, ScheduledSequence, St
 from forebay_runtime.server.adapters.registry import AdapterRegistry
 from forebay_runtime.server.app import Application, make_application
 from forebay_runtime.server.listening import bind
-from forebay_runtime.server.served import Computing, Served
+from forebay_runtime.server.served import Computing, Footprint, Served
 from forebay_runtime.server.serving import serve
 from forebay_runtime.text.grammar import GrammarCompiler
 from tests.support.grammars import allowed_next
@@ -83,6 +83,18 @@ class SpeakingModel(PagedModel):
         return []
 
 
+FOOTPRINT = Footprint(
+    parameters=1000,
+    weight_bytes=4000,
+    kv_bytes_per_token=8,
+    kv_bytes=8 * SCHEDULER.num_blocks * SCHEDULER.block_size,
+    kv_dtype="float32",
+    other_bytes=10_000_000,
+    context=SCHEDULER.max_model_len,
+    model_context=SCHEDULER.max_model_len,
+)
+
+
 def served(scheduler: SchedulerConfig = SCHEDULER, *, step_seconds: float = 0.0) -> Served:
     tokenizer = toy_tokenizer()
     runner = SpeakingModel(scheduler.num_blocks, scheduler.block_size, step_seconds=step_seconds)
@@ -95,6 +107,7 @@ def served(scheduler: SchedulerConfig = SCHEDULER, *, step_seconds: float = 0.0)
         tokenizer.vocab_size,
         "0.0.0",
         Computing("torch", "none", "float32"),
+        FOOTPRINT,
         grammars(),
         AdapterRegistry(read_adapter, MOST_ADAPTERS),
     )

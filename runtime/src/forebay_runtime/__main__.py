@@ -19,6 +19,7 @@ from typing import NoReturn
 from forebay_runtime import __version__
 from forebay_runtime.config import AdapterOptions, ModelOptions, SchedulerOptions, ServerConfig
 from forebay_runtime.failures import BrokenEngine, StartUpError
+from forebay_runtime.progress import Progress
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
@@ -88,6 +89,8 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     add("--num-speculative-tokens", type=_positive, default=4, metavar="N", help="with --speculative (default: 4)")
     add("--drain-grace", type=_seconds, default=30.0, metavar="SECONDS", help="for what runs at SIGTERM (default: 30)")
     add("--stall-budget", type=_seconds, default=60.0, metavar="SECONDS", help="without a step: /health says 503")
+    add("--load-budget", type=_seconds, default=300.0, metavar="SECONDS",
+        help="without a byte read while loading: the process ends")  # fmt: skip
     add("--pooling", choices=("mean", "last"), default="mean", help="of embeddings, unless asked otherwise")
     add("--request-timeout", type=_seconds, metavar="SECONDS", help="for a whole answer; default: as long as it takes")
     add("--strict-fields", action="store_true", help="refuse fields that nobody here knows, instead of telling of them")
@@ -136,11 +139,14 @@ def _run(
     model: ModelOptions, options: SchedulerOptions, adapters: AdapterOptions, config: ServerConfig, began: float
 ) -> NoReturn:
     from forebay_runtime.server.listening import bind
+    from forebay_runtime.server.loading import LoadingServer
 
     with bind(config.host, config.port) as listener:
-        from forebay_runtime.build import build
+        progress = Progress()
+        with LoadingServer(listener, progress, config.load_budget):
+            from forebay_runtime.build import build
 
-        served = build(model, options, adapters)
+            served = build(model, options, progress, adapters)
         log.info(
             "%s is loaded after %.1f s: context %d, %d KV blocks of %d, %d sequences and %d tokens a step",
             *(config.served_names[0], time.monotonic() - began, served.scheduler.max_model_len),
@@ -212,6 +218,7 @@ def _server_config(args: argparse.Namespace) -> ServerConfig:
         reasoning=None if args.reasoning_parser == "auto" else args.reasoning_parser == "think",
         drain_grace=args.drain_grace,
         stall_budget=args.stall_budget,
+        load_budget=args.load_budget,
         request_timeout=args.request_timeout,
         strict_fields=args.strict_fields,
         pooling=args.pooling,

@@ -24,10 +24,11 @@ from forebay_runtime.config import (
 from forebay_runtime.drafting import NgramDrafter
 from forebay_runtime.engine import Engine
 from forebay_runtime.failures import StartUpError
+from forebay_runtime.progress import Progress
 from forebay_runtime.request import Request, SamplingParams
 from forebay_runtime.scheduling.scheduler import Scheduler
 from forebay_runtime.server.adapters.registry import AdapterRegistry
-from forebay_runtime.server.served import Computing, Served
+from forebay_runtime.server.served import Computing, Footprint, Served
 from forebay_runtime.text.chat import ChatTemplate
 from forebay_runtime.text.errors import TokenizerError
 from forebay_runtime.text.grammar import GrammarCompiler
@@ -47,10 +48,12 @@ class Text:
     template: ChatTemplate | None
 
 
-def build(model: ModelOptions, options: SchedulerOptions, adapter_options: AdapterOptions = NO_ADAPTERS) -> Served:
+def build(
+    model: ModelOptions, options: SchedulerOptions, progress: Progress, adapter_options: AdapterOptions = NO_ADAPTERS
+) -> Served:
     """Loads and warms up. StartUpError says in one line why a model can't be served."""
     try:
-        text, loaded = _load(model)
+        text, loaded = _load(model, progress)
         adapters = _adapters(loaded, adapter_options)
         config = resolve(options, _capacity(loaded))
     except (TokenizerError, ConfigError) as e:
@@ -60,7 +63,7 @@ def build(model: ModelOptions, options: SchedulerOptions, adapter_options: Adapt
     _warm_up(runner, config, text)
     engine = Engine(Scheduler(config), runner, drafter)
     text.tokenizer.eos_token_ids |= loaded.eos_token_ids
-    computing = _computing(loaded)
+    computing, footprint = _computing(loaded), _footprint(loaded, config)
     grammars = GrammarCompiler(text.tokenizer, loaded.vocab_size)
     return Served(
         engine,
@@ -70,6 +73,7 @@ def build(model: ModelOptions, options: SchedulerOptions, adapter_options: Adapt
         loaded.vocab_size,
         __version__,
         computing,
+        footprint,
         grammars,
         adapters,
     )
@@ -87,23 +91,23 @@ def _read_text(path: Path) -> Text:
     return Text(tokenizer, template)
 
 
-def _load(model: ModelOptions) -> tuple[Text, LoadedModel]:
+def _load(model: ModelOptions, progress: Progress) -> tuple[Text, LoadedModel]:
     """The tokenizer is read while torch is being imported, which takes seconds."""
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(_read_text, Path(model.path))
-        loaded = _load_model(model)
+        loaded = _load_model(model, progress)
         text = reading.result()
     _check_match(text.tokenizer, loaded)
     return text, loaded
 
 
-def _load_model(model: ModelOptions) -> LoadedModel:
+def _load_model(model: ModelOptions, progress: Progress) -> LoadedModel:
     from forebay_runtime.models.errors import ModelError
     from forebay_runtime.models.loader import load
 
     threads = model.threads or max(1, int(machine.cpus()))
     try:
-        return load(dataclasses.replace(model, threads=threads))
+        return load(dataclasses.replace(model, threads=threads), progress)
     except ModelError as e:
         raise StartUpError(str(e)) from e
 
@@ -134,6 +138,21 @@ def _adapters(loaded: LoadedModel, options: AdapterOptions) -> AdapterRegistry:
         except AdapterError as e:
             raise StartUpError(f"--lora {name}: {e}") from e
     return adapters
+
+
+def _footprint(loaded: LoadedModel, config: SchedulerConfig) -> Footprint:
+    """Once all is warm: what the process holds beside weights stays as it is."""
+    in_memory = loaded.weight_bytes if loaded.device.type == "cpu" else 0
+    return Footprint(
+        parameters=loaded.num_parameters,
+        weight_bytes=loaded.weight_bytes,
+        kv_bytes_per_token=loaded.kv_bytes_per_token,
+        kv_bytes=config.num_blocks * config.block_size * loaded.kv_bytes_per_token,
+        kv_dtype=str(loaded.kv_dtype).removeprefix("torch."),
+        other_bytes=max(machine.held_memory() - in_memory, 0),
+        context=config.max_model_len,
+        model_context=loaded.config.max_position,
+    )
 
 
 def _runner(loaded: LoadedModel, config: SchedulerConfig) -> Runner:

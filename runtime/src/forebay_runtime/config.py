@@ -62,6 +62,7 @@ class ServerConfig:
     reasoning: bool | None = None  # thoughts are told from what is said; None: if the chat template knows them
     drain_grace: float = 30.0
     stall_budget: float = 60.0
+    load_budget: float = 300.0  # without a byte of the model read while it is loaded
     max_body_bytes: int = 8 << 20
     request_timeout: float | None = None  # for a whole answer; None: as long as it takes
     strict_fields: bool = False  # fields that nobody reads are refused

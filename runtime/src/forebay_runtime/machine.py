@@ -35,6 +35,12 @@ def available_memory(cgroup: Path = _CGROUP, meminfo: Path = Path("/proc/meminfo
     return max(available, 0)
 
 
+def held_memory(status: Path = Path("/proc/self/status")) -> int:
+    """Bytes that this process has taken and no file stands behind."""
+    fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+    return int(fields["RssAnon"].split()[0]) * 1024
+
+
 def _inactive_file(stat: Path) -> int:
     """File pages that the kernel drops before it kills anyone: mapped weights among them."""
     words = _words(stat)

@@ -13,6 +13,7 @@ from forebay_runtime.models.gguf_config import from_gguf
 from forebay_runtime.models.hf_config import from_hf, token_ids
 from forebay_runtime.models.model_config import ModelConfig
 from forebay_runtime.models.weights import GgufSource, SafetensorsSource, WeightSource, safetensors_files
+from forebay_runtime.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +23,27 @@ class Checkpoint:
     eos_token_ids: frozenset[int]
 
 
-def open_checkpoint(path: Path) -> Checkpoint:
+def open_checkpoint(path: Path, progress: Progress) -> Checkpoint:
     """ModelError where there is none, or none that can be read. A GGUF file goes before a Hugging Face checkpoint."""
     if not path.exists():
         raise WeightsNotFound(f"{path} does not exist")
     try:
         found = find_gguf(path)
-        return _open_gguf(found) if found is not None else _open_directory(path)
+        return _open_gguf(found, progress) if found is not None else _open_directory(path, progress)
     except GgufError as e:
         raise BrokenWeights(str(e)) from e
     except OSError as e:
         raise BrokenWeights(f"{path} can't be read: {e.strerror}") from e
 
 
-def _open_gguf(path: Path) -> Checkpoint:
+def _open_gguf(path: Path, progress: Progress) -> Checkpoint:
     file = read_gguf(path)
-    source = GgufSource(file)
+    source = GgufSource(file, progress)
     config = from_gguf(file, source.rope_divisors())
     return Checkpoint(config, source, config.eos_token_ids)
 
 
-def _open_directory(path: Path) -> Checkpoint:
+def _open_directory(path: Path, progress: Progress) -> Checkpoint:
     if not path.is_dir():
         raise WeightsNotFound(f"{path} is neither a directory nor a .gguf file")
     if not (path / "config.json").is_file():
@@ -50,7 +51,7 @@ def _open_directory(path: Path) -> Checkpoint:
     config = from_hf(_read_json(path / "config.json"))
     if not safetensors_files(path):
         raise WeightsNotFound(f"{path} holds no weights: neither *.safetensors nor a .gguf file")
-    return Checkpoint(config, SafetensorsSource(path), config.eos_token_ids | _generation_eos(path))
+    return Checkpoint(config, SafetensorsSource(path, progress), config.eos_token_ids | _generation_eos(path))
 
 
 def _generation_eos(path: Path) -> frozenset[int]:

@@ -30,6 +30,7 @@ from forebay_runtime.models.layers import Embedding, EmbeddingTable, LayerReader
 from forebay_runtime.models.model_config import ModelConfig
 from forebay_runtime.models.native_decoder import kv_bytes_per_token
 from forebay_runtime.models.quantization.int8 import quantize_per_channel
+from forebay_runtime.progress import Progress
 
 log = logging.getLogger(__name__)
 
@@ -81,10 +82,10 @@ class LoadedModel:
         return 1 if self.library is None else TILE
 
 
-def load(options: ModelOptions) -> LoadedModel:
+def load(options: ModelOptions, progress: Progress | None = None) -> LoadedModel:
     """ModelError, with one line that says why, for whatever can't be served."""
     device = _device(options.device)
-    checkpoint = open_checkpoint(Path(options.path))
+    checkpoint = open_checkpoint(Path(options.path), progress or Progress())
     library = _library(options, device, checkpoint.config)
     dtype = _dtype(options.dtype, device, library)
     # a CPU computes float32 at least as fast as a 16-bit type; only products gain from the latter

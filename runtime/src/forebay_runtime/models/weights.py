@@ -16,6 +16,7 @@ from torch import Tensor
 from forebay_runtime.gguf_file import GgufFile, GgufTensor
 from forebay_runtime.models.errors import BrokenWeights, UnsupportedTensorType, WeightsNotFound
 from forebay_runtime.models.quantization.gguf import BLOCK_TYPES, OTHER_TYPES
+from forebay_runtime.progress import Progress
 
 _SLICE = 1 << 18  # values; a multiple of every block's
 INDEX = "model.safetensors.index.json"
@@ -38,8 +39,11 @@ class SafetensorsSource:
 
     interleaved = False
 
-    def __init__(self, directory: Path) -> None:
-        self._files = [_open_safetensors(path) for path in safetensors_files(directory)]
+    def __init__(self, directory: Path, progress: Progress) -> None:
+        paths = safetensors_files(directory)
+        self._files = [_open_safetensors(path) for path in paths]
+        self._progress = progress
+        progress.expect(sum(path.stat().st_size for path in paths))
         self._by_name: dict[str, Any] = {name: file for file in self._files for name in file.keys()}  # noqa: SIM118
         self._directory = directory
 
@@ -52,7 +56,9 @@ class SafetensorsSource:
         tensor: Tensor = self._by_name[name].get_tensor(name)
         if not tensor.is_floating_point():
             raise UnsupportedTensorType(f"{self._directory}: {name} has type {tensor.dtype}, which is not supported")
-        return tensor.to(dtype)
+        found = tensor.to(dtype)
+        self._progress.add(tensor.nbytes)
+        return found
 
 
 def safetensors_files(directory: Path) -> list[Path]:
@@ -117,7 +123,8 @@ def gguf_name(name: str, *, sandwich_norms: bool) -> str:
 class GgufSource:
     """A GGUF file; tensors are dequantized when they are asked for."""
 
-    def __init__(self, file: GgufFile) -> None:
+    def __init__(self, file: GgufFile, progress: Progress) -> None:
+        self._progress = progress
         architecture = file.metadata.get("general.architecture")
         self.interleaved = architecture == "llama"
         self._sandwich_norms = architecture == "gemma3"
@@ -128,6 +135,7 @@ class GgufSource:
         with file.path.open("rb") as opened:
             # copy-on-write: torch wants writable memory, and nothing writes to it
             self._data = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
+        progress.expect(len(self._data))
         for tensor in file.tensors:
             if tensor.offset + _num_bytes(tensor) > len(self._data):
                 raise BrokenWeights(f"{file.path} is cut off: {tensor.name} ends beyond its end")
@@ -154,6 +162,7 @@ class GgufSource:
         bytes_per_slice = _SLICE // kind.values_per_block * kind.bytes_per_block
         for values, blocks in zip(torch.split(out, _SLICE), torch.split(raw, bytes_per_slice), strict=True):
             values.copy_(kind.dequantize(blocks.view(-1, kind.bytes_per_block)).view(-1))
+            self._progress.add(blocks.nbytes)
         return out.view(tuple(reversed(tensor.shape)))
 
 

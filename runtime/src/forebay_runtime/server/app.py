@@ -88,7 +88,8 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         return Response(metrics.exposition(), media_type=CONTENT_TYPE)
 
     async def version(_request: Request) -> Response:
-        return _json({"version": served.version, **dataclasses.asdict(served.computing)})
+        about = dataclasses.asdict(served.computing), dataclasses.asdict(served.footprint)
+        return _json({"version": served.version, **about[0], "model": about[1]})
 
     @functools.cache
     def described() -> Response:

@@ -22,6 +22,22 @@ class Computing:
 
 
 @dataclass(frozen=True, slots=True)
+class Footprint:
+    """What the model is, in tokens and parameters, and what it takes, in bytes. `other_bytes`: of this process's own
+    memory, beside weights and KV cache. `context`: of what is served; `model_context`: of what the model could.
+    """
+
+    parameters: int
+    weight_bytes: int
+    kv_bytes_per_token: int
+    kv_bytes: int
+    kv_dtype: str
+    other_bytes: int
+    context: int
+    model_context: int
+
+
+@dataclass(frozen=True, slots=True)
 class Served:
     """One loaded model, ready to be asked. `vocab_size` counts the rows of its embedding."""
 
@@ -32,5 +48,6 @@ class Served:
     vocab_size: int
     version: str
     computing: Computing
+    footprint: Footprint
     grammars: GrammarCompiler
     adapters: AdapterRegistry

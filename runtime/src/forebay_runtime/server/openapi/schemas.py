@@ -170,6 +170,19 @@ class Text(BaseModel):
     prompt: str
 
 
+class Footprint(BaseModel):
+    """What the model is, in parameters and tokens, and what it takes, in bytes."""
+
+    parameters: int
+    weight_bytes: int
+    kv_bytes_per_token: int
+    kv_bytes: int
+    kv_dtype: str
+    other_bytes: int
+    context: int
+    model_context: int
+
+
 class Version(BaseModel):
     """`kernels`: the instruction set of the native ones, or torch."""
 
@@ -177,6 +190,7 @@ class Version(BaseModel):
     kernels: str
     quantization: Literal["none", "int8", "int4"]
     dtype: str
+    model: Footprint
 
 
 class Status(BaseModel):
