@@ -33,6 +33,10 @@ class Contender(Protocol):
         """Of all sequences of the batch together, once each has `context` tokens."""
         ...
 
+    def one_by_one(self, asked: Sequence[load.Asked]) -> float:
+        """Of requests that wait for each other, the prompts' time included. Only of what cannot serve many at once."""
+        ...
+
     def perplexity(self) -> float:
         """Of the second halves of text.windows."""
         ...
@@ -51,7 +55,11 @@ class Contender(Protocol):
 @dataclass(frozen=True, slots=True)
 class Case:
     name: str
-    once: bool = False  # the same in every round
+
+    @property
+    def once(self) -> bool:
+        """Its figures are the same in every round."""
+        return self.name == "perplexity"
 
     def measure(self, contender: Contender, text: Sequence[int]) -> dict[str, float]:
         """Figures by name. `text`: the model's tokens of some long text. NotOffered."""
@@ -62,27 +70,20 @@ class Case:
         match self.name:
             case "perplexity":
                 return {"perplexity": contender.perplexity()}
-            case "mixed":
-                return _mixed(contender, text)
-            case "http":
-                return _http(contender, text)
+            case "served":
+                return _served(contender, text)
+            case "one-by-one":
+                # Every eighth of the mixed load: who answers one at a time answers all of it at the rate of these.
+                return {"mixed tokens/s": contender.one_by_one(load.mixed(text)[::8])}
         raise ValueError(
-            f"there is no case {self.name!r}: prefill-N, decode-N, decode-N@CONTEXT, mixed, http, perplexity"
+            f"there is no case {self.name!r}: prefill-N, decode-N, decode-N@CONTEXT, served, one-by-one, perplexity"
         )
 
 
-def cases(names: Sequence[str]) -> list[Case]:
-    return [Case(name, once=name == "perplexity") for name in names]
-
-
-def _mixed(contender: Contender, text: Sequence[int]) -> dict[str, float]:
-    """32 streams that all come at once, on a server that has just started."""
-    asked = load.mixed(text)
-    with contender.serving(streams=len(asked), context=1024 + 256) as server:
-        seen, seconds = load.all_at_once(server.url, asked)
-        figures = {"mixed tokens/s": sum(s.tokens for s in seen) / seconds}
-        for name, values in (("TTFT", [s.events[0] for s in seen]), ("ITL", load.gaps(seen))):
-            figures |= {f"mixed {name} {p} ms": 1000 * v for p, v in load.percentiles(values).items()}
+def _served(contender: Contender, text: Sequence[int]) -> dict[str, float]:
+    """One client's view of a server that has just started, then that of 32 whose requests differ in size."""
+    with contender.serving(streams=32, context=1024 + 256) as server:
+        figures = _alone_and_alike(server.url, text) | _mixed(server.url, text)
         peak = server.peak_memory()
     return figures | {
         "start-up s": server.start_seconds,
@@ -91,25 +92,31 @@ def _mixed(contender: Contender, text: Sequence[int]) -> dict[str, float]:
     }
 
 
-def _http(contender: Contender, text: Sequence[int]) -> dict[str, float]:
-    """One client's view: short prompts alone and 32 at once, a long prompt cold and again."""
-    with contender.serving(streams=32, context=1024) as server:
+def _alone_and_alike(url: str, text: Sequence[int]) -> dict[str, float]:
+    """Short prompts alone and 32 at once, a long prompt cold and again."""
 
-        def rate(streams: int) -> float:
-            asked = [load.Asked(p, 64) for p in load.prompts(text, 32, streams)]
-            seen, seconds = load.all_at_once(server.url, asked)
-            return sum(s.tokens for s in seen) / seconds
+    def rate(streams: int) -> float:
+        asked = [load.Asked(p, 64) for p in load.prompts(text, 32, streams)]
+        seen, seconds = load.all_at_once(url, asked)
+        return sum(s.tokens for s in seen) / seconds
 
-        def first(prompt: list[int]) -> float:
-            return load.all_at_once(server.url, [load.Asked(prompt, 1)])[0][0].events[0]
+    def first(prompt: list[int]) -> float:
+        return load.all_at_once(url, [load.Asked(prompt, 1)])[0][0].events[0]
 
-        rate(1)
-        prompt = load.prompts(text, 512, 1)[0]
-        return {
-            "http decode-1 tokens/s": rate(1),
-            "http decode-32 tokens/s": rate(32),
-            "http prefill-512 tokens/s": 512 / first(prompt),
-            "http warm-512 TTFT ms": 1000 * statistics.median(first(prompt) for _ in range(3)),
-            "start-up s": server.start_seconds,
-            "resident MB": server.peak_memory(),
-        }
+    rate(1)
+    prompt = load.prompts(text, 512, 1)[0]
+    return {
+        "http decode-1 tokens/s": rate(1),
+        "http decode-32 tokens/s": rate(32),
+        "http prefill-512 tokens/s": 512 / first(prompt),
+        "http warm-512 TTFT ms": 1000 * statistics.median(first(prompt) for _ in range(3)),
+    }
+
+
+def _mixed(url: str, text: Sequence[int]) -> dict[str, float]:
+    """32 streams that all come at once."""
+    seen, seconds = load.all_at_once(url, load.mixed(text))
+    figures = {"mixed tokens/s": sum(s.tokens for s in seen) / seconds}
+    for name, values in (("TTFT", [s.events[0] for s in seen]), ("ITL", load.gaps(seen))):
+        figures |= {f"mixed {name} {p} ms": 1000 * v for p, v in load.percentiles(values).items()}
+    return figures

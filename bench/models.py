@@ -19,7 +19,6 @@ SAMPLES = {
     "smollm2": ROOT / ".models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     "gemma3": ROOT / ".models/gemma3/gemma-3-270m-q4_k_m.gguf",
 }
-NAMES = (*SAMPLES, "llama-1b2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +68,22 @@ def _quantize(source: Path, path: Path, kind: str) -> None:
 
 
 def _convert(gguf: Path, path: Path) -> None:
+    """Of the Llama family. transformers' own reader of GGUF weights wants one more package, and dequantizes as ours."""
     import torch
     import transformers
 
-    given = {"gguf_file": gguf.name}
-    model = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, dtype=torch.bfloat16, **given)
-    transformers.AutoTokenizer.from_pretrained(gguf.parent, **given).save_pretrained(path)
+    from forebay_runtime.gguf_file import read_gguf
+    from forebay_runtime.models.weights import GgufSource
+    from forebay_runtime.progress import Progress
+
+    config = transformers.AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    source = GgufSource(read_gguf(gguf), Progress())
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            rows = source.get(name, torch.bfloat16)
+            if ".q_proj." in name or ".k_proj." in name:  # GGUF's Llama rotates neighbours, transformers rotates halves
+                rows = rows.view(-1, config.head_dim // 2, 2, rows.shape[1]).transpose(1, 2).flatten(0, 2)
+            parameter.copy_(rows)
+    transformers.AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(path)
     model.save_pretrained(path)

@@ -23,8 +23,9 @@ class Figures:
     def note(self, key: str, contender: str, value: float) -> None:
         self._values.setdefault(key, {}).setdefault(contender, []).append(value)
 
-    def medians(self) -> Medians:
-        return {k: {c: statistics.median(v) for c, v in by.items()} for k, by in self._values.items()}
+    def medians(self, prefix: str = "") -> Medians:
+        chosen = {k: by for k, by in self._values.items() if k.startswith(prefix)}
+        return {k: {c: statistics.median(v) for c, v in by.items()} for k, by in chosen.items()}
 
 
 def less_is_better(key: str) -> bool:

@@ -9,7 +9,7 @@ from pydoc_data.topics import topics
 from forebay_runtime.text.loading import load_tokenizer
 
 WINDOW = 512  # tokens; what follows the first half of a window is predicted, as llama-perplexity does
-WINDOWS = 32
+WINDOWS = 16
 
 
 @functools.cache

@@ -11,12 +11,14 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from collections.abc import Sequence as SequenceOf
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from bench import text
+from bench import load, text
+from bench.cases import NotOffered
 from bench.server_process import ServerProcess, memory_of_torch, started
 from bench.state import STATE
 from forebay_runtime.__main__ import SPINS
@@ -45,6 +47,9 @@ class Forebay:
 
     def decode(self, batch: int, context: int) -> float:
         return self._worker.submit(_decode, batch, context).result()
+
+    def one_by_one(self, asked: SequenceOf[load.Asked]) -> float:
+        raise NotOffered
 
     def perplexity(self) -> float:
         return self._worker.submit(_perplexity, self._options).result()

@@ -6,11 +6,12 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from bench import llama_cpp_tools, text
+from bench import llama_cpp_tools, load, text
+from bench.cases import NotOffered
 from bench.models import Model
 from bench.server_process import ServerProcess, started
 from bench.state import STATE
@@ -30,9 +31,14 @@ class LlamaCpp:
     def decode(self, batch: int, context: int) -> float:
         if batch == 1:
             return self._bench("-p", "0", "-n", "64", "-d", str(context))
+        # The prompt is read once and its KV copied to each sequence's own buffer: as much to read in each step, sooner.
         shape = ["-npp", str(context), "-ntg", "32", "-npl", str(batch), "-c", str(batch * (context + 32))]
+        shape += ["-pps", "-no-kvu"]
         lines = self._run("llama-batched-bench", *shape, "--output-format", "jsonl").splitlines()
         return float(next(json.loads(line)["speed_tg"] for line in lines if line.startswith("{")))
+
+    def one_by_one(self, asked: Sequence[load.Asked]) -> float:
+        raise NotOffered
 
     def perplexity(self) -> float:
         with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:

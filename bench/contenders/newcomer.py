@@ -7,12 +7,13 @@ import multiprocessing
 import random
 import statistics
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from bench import text
+from bench import load, text
 from bench.cases import NotOffered
 from bench.models import Model
 from bench.server_process import ServerProcess
@@ -32,6 +33,9 @@ class Newcomer:
     def decode(self, batch: int, context: int) -> float:
         """Whoever comes meanwhile waits: the rate is the same for any number of requests."""
         return self._worker.submit(_decode, context).result()
+
+    def one_by_one(self, asked: Sequence[load.Asked]) -> float:
+        return self._worker.submit(_one_by_one, asked).result()
 
     def perplexity(self) -> float:
         return self._worker.submit(_perplexity, str(self._file)).result()
@@ -81,6 +85,11 @@ def _decode(context: int) -> float:
     prompt = _prompt(context)
     first = _generate(prompt, 1)
     return 32 / (_generate(prompt, 33) - first)
+
+
+def _one_by_one(asked: Sequence[load.Asked]) -> float:
+    seconds = sum(_generate(a.prompt, a.max_tokens) for a in asked)
+    return sum(a.max_tokens for a in asked) / seconds
 
 
 def _perplexity(vocabulary: str) -> float:

@@ -4,9 +4,10 @@ state folder. Its wheel wants another torch than ours, so it has a place of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from bench import load
 from bench.cases import NotOffered
 from bench.models import Model
 from bench.server_process import ServerProcess, memory_of_torch, started
@@ -26,6 +27,9 @@ class VllmCpu:
         raise NotOffered
 
     def decode(self, batch: int, context: int) -> float:
+        raise NotOffered
+
+    def one_by_one(self, asked: Sequence[load.Asked]) -> float:
         raise NotOffered
 
     def perplexity(self) -> float:
