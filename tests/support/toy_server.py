@@ -136,7 +136,6 @@ def application(
     strict_fields: bool = False,
     request_timeout: float | None = None,
     lora_root: Path | None = None,
-    reasoning: bool | None = None,
     on_broken: Callable[[str], None] = lambda _: None,
 ) -> Application:
     config = ServerConfig(
@@ -146,7 +145,6 @@ def application(
         strict_fields=strict_fields,
         request_timeout=request_timeout,
         lora_root=lora_root,
-        reasoning=reasoning,
     )
     return make_application(served(scheduler, step_seconds=step_seconds), config, on_broken)
 

@@ -33,6 +33,7 @@ from forebay_runtime.text.chat import ChatTemplate
 from forebay_runtime.text.errors import TokenizerError
 from forebay_runtime.text.grammar import GrammarCompiler
 from forebay_runtime.text.loading import load_tokenizer
+from forebay_runtime.text.saving import save_tokenizer
 from forebay_runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -79,6 +80,21 @@ def build(
     )
 
 
+def quantize(model: ModelOptions, directory: Path, progress: Progress) -> None:
+    """Leaves the model in `directory`, quantized and packed, with all that serving it needs. StartUpError."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise StartUpError(f"{directory} is not empty: nothing is written over")
+        save_tokenizer(Path(model.path), directory)
+        loaded = _load_model(model, progress, save_to=directory)
+    except TokenizerError as e:
+        raise StartUpError(str(e)) from e
+    except OSError as e:
+        raise StartUpError(f"{directory} can't be written: {e.strerror}") from e
+    _check_match(load_tokenizer(directory), loaded)
+
+
 def _read_text(path: Path) -> Text:
     """Imports hold the interpreter, reading weights doesn't: all but torch's wait until the weights are being read."""
     tokenizer = load_tokenizer(path)
@@ -101,13 +117,13 @@ def _load(model: ModelOptions, progress: Progress) -> tuple[Text, LoadedModel]:
     return text, loaded
 
 
-def _load_model(model: ModelOptions, progress: Progress) -> LoadedModel:
+def _load_model(model: ModelOptions, progress: Progress, save_to: Path | None = None) -> LoadedModel:
     from forebay_runtime.models.errors import ModelError
     from forebay_runtime.models.loader import load
 
     threads = model.threads or max(1, int(machine.cpus()))
     try:
-        return load(dataclasses.replace(model, threads=threads), progress)
+        return load(dataclasses.replace(model, threads=threads), progress, save_to)
     except ModelError as e:
         raise StartUpError(str(e)) from e
 

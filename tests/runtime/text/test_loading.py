@@ -13,6 +13,7 @@ from tokenizers import Tokenizer as Raw
 
 from forebay_runtime.text.errors import TokenizerError
 from forebay_runtime.text.loading import load_tokenizer
+from forebay_runtime.text.saving import save_tokenizer
 
 PIECES = ["a", "b", "c", "ab", "abc", "Ġ", "Ġa", "1", "2", "12", "<|im_end|>", "<think>"]
 MERGES = ["a b", "ab c", "Ġ a", "1 2"]
@@ -147,3 +148,34 @@ def test_a_cut_off_gguf_file_is_named(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:200])
     with pytest.raises(TokenizerError, match=r"model\.gguf is cut off"):
         load_tokenizer(tmp_path)
+
+
+SPM_CHANGES: dict[str, Any] = {
+    "model": "llama",
+    "tokens": SPM,
+    "types": [UNKNOWN, CONTROL, CONTROL, *[NORMAL] * 6, BYTE, BYTE, CONTROL],
+    "scores": [0.0, 0.0, 0.0, -3.0, -4.0, -5.0, -1.0, -2.0, -1.5, 0.0, 0.0, 0.0],
+}
+
+
+@pytest.mark.parametrize("changes", [{}, {"pre": "llama-bpe"}, SPM_CHANGES], ids=["smollm", "llama3", "sentencepiece"])
+def test_a_gguf_tokenizer_that_was_saved_is_the_same(tmp_path: Path, changes: dict[str, Any]) -> None:
+    flags = {"chat_template": "{{ t }}", "ggml.add_bos_token": True}
+    given = load_tokenizer(write_gguf(tmp_path, **changes, flags=flags))
+    (tmp_path / "saved").mkdir()
+    save_tokenizer(tmp_path, tmp_path / "saved")
+    again = load_tokenizer(tmp_path / "saved")
+    text = "abc 12é<|im_end|><think> a<turn>ab"
+    assert again.encode(text) == given.encode(text)
+    assert again.chat_template == given.chat_template == "{{ t }}"
+    for what in ("vocab_size", "eos_token_ids", "special_ids", "bos_token", "eos_token"):
+        assert getattr(again, what) == getattr(given, what)
+
+
+def test_a_directory_s_files_are_copied_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "saved").mkdir()
+    write_directory(tmp_path, config={"eos_token_id": 1}, tokenizer_config={"chat_template": "{{ x }}"})
+    (tmp_path / "chat_template.jinja").write_text("new")
+    save_tokenizer(tmp_path, tmp_path / "saved")
+    for name in ("tokenizer.json", "config.json", "tokenizer_config.json", "chat_template.jinja"):
+        assert (tmp_path / "saved" / name).read_bytes() == (tmp_path / name).read_bytes()

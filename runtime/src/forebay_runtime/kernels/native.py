@@ -126,11 +126,16 @@ class NativeLibrary:
         """Quantizes and packs float32 rows (out, in). Several threads may pack at once."""
         weight = weight.float().contiguous()
         n, k = weight.shape
-        panels = -(-n // PANEL)
-        data = torch.empty(panels * self._c.forebay_panel_bytes(KINDS.index(kind), k), dtype=torch.uint8)
-        scale = torch.empty(panels * PANEL if kind == "int8" else 0)
+        num_bytes, num_scales = self.packed_lengths(kind, n, k)
+        data, scale = torch.empty(num_bytes, dtype=torch.uint8), torch.empty(num_scales)
         self._c.forebay_pack(KINDS.index(kind), n, k, _at(weight), _at(data), _at(scale))
         return NativeLinear(self, kind, n, k, data, scale, None if bias is None else bias.float().contiguous())
+
+    def packed_lengths(self, kind: Kind, n: int, k: int) -> tuple[int, int]:
+        """Bytes of packed weights (n, k), and float32 scales beside them."""
+        panels = -(-n // PANEL)
+        panel_bytes: int = self._c.forebay_panel_bytes(KINDS.index(kind), k)
+        return panels * panel_bytes, panels * PANEL if kind == "int8" else 0
 
     def linear(self, weights: NativeLinear, x: Tensor) -> Tensor:
         x = x.float().contiguous()
@@ -176,7 +181,7 @@ class NativeLinear:
     def __init__(
         self, library: NativeLibrary, kind: Kind, n: int, k: int, data: Tensor, scale: Tensor, bias: Tensor | None
     ) -> None:
-        self._library, self._parts = library, (data, scale, bias)
+        self._library, self.kind, self.parts = library, kind, (data, scale, bias)
         self.out_features, self.in_features = n, k
         self.c = CLinear(KINDS.index(kind), n, k, 0, data.data_ptr(), scale.data_ptr(), _pointer(bias))
         self.nbytes = data.nbytes + scale.nbytes + (bias.nbytes if bias is not None else 0)

@@ -11,7 +11,7 @@ from torch import Tensor
 from forebay_runtime.kernels.linear import Linear
 from forebay_runtime.kernels.paged_attention import AttentionGroup, LayerCache, paged_attention, write_kv
 from forebay_runtime.kernels.rotary import rotate
-from forebay_runtime.models.layers import LayerReader, RMSNorm
+from forebay_runtime.models.layers import PartReader, RMSNorm
 from forebay_runtime.models.low_rank import AdaptedLayer, add_low_rank
 from forebay_runtime.models.model_config import LayerConfig, ModelConfig
 
@@ -52,7 +52,7 @@ class Attention:
         return rotate(query, rotation), rotate(key, rotation), value
 
 
-def read_attention(reader: LayerReader, config: ModelConfig, layer: LayerConfig, prefix: str) -> Attention:
+def read_attention(reader: PartReader, config: ModelConfig, layer: LayerConfig, prefix: str) -> Attention:
     head_dim, hidden = config.head_dim, config.hidden_size
     query_size, kv_size = config.num_heads * head_dim, config.num_kv_heads * head_dim
     qkv = reader.linear(

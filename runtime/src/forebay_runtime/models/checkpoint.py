@@ -12,22 +12,31 @@ from forebay_runtime.models.errors import BrokenWeights, WeightsNotFound
 from forebay_runtime.models.gguf_config import from_gguf
 from forebay_runtime.models.hf_config import from_hf, token_ids
 from forebay_runtime.models.model_config import ModelConfig
+from forebay_runtime.models.packed import INDEX, PackedModel, read_packed_model
 from forebay_runtime.models.weights import GgufSource, SafetensorsSource, WeightSource, safetensors_files
 from forebay_runtime.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
+    """`source`: of the weights, or the index of those that were packed for the native kernels before."""
+
     config: ModelConfig
-    source: WeightSource
+    source: WeightSource | PackedModel
     eos_token_ids: frozenset[int]
 
 
 def open_checkpoint(path: Path, progress: Progress) -> Checkpoint:
-    """ModelError where there is none, or none that can be read. A GGUF file goes before a Hugging Face checkpoint."""
+    """ModelError where there is none, or none that can be read.
+
+    Packed weights go before a GGUF file, and that before a Hugging Face checkpoint.
+    """
     if not path.exists():
         raise WeightsNotFound(f"{path} does not exist")
     try:
+        if (path / INDEX).is_file():
+            packed = read_packed_model(path)
+            return Checkpoint(packed.config, packed, packed.config.eos_token_ids)
         found = find_gguf(path)
         return _open_gguf(found, progress) if found is not None else _open_directory(path, progress)
     except GgufError as e:

@@ -11,7 +11,7 @@ from torch import Tensor
 from forebay_runtime.kernels.linear import Linear
 from forebay_runtime.kernels.paged_attention import AttentionGroup, LayerCache
 from forebay_runtime.models.attention import Attention, read_attention
-from forebay_runtime.models.layers import Embedding, FeedForward, LayerReader, RMSNorm
+from forebay_runtime.models.layers import Embedding, FeedForward, PartReader, RMSNorm, read_feed_forward
 from forebay_runtime.models.low_rank import AdaptedLayer, AdaptedRows, of_layer
 from forebay_runtime.models.model_config import ModelConfig, RopeConfig
 
@@ -76,7 +76,7 @@ class Decoder:
         return self.norm(x[step.logits_rows])
 
 
-def read_layer(reader: LayerReader, config: ModelConfig, index: int) -> DecoderLayer:
+def read_layer(reader: PartReader, config: ModelConfig, index: int) -> DecoderLayer:
     prefix, hidden, sandwich = f"model.layers.{index}", config.hidden_size, config.sandwich_norms
     before_feed_forward = "pre_feedforward_layernorm" if sandwich else "post_attention_layernorm"
     return DecoderLayer(
@@ -84,7 +84,7 @@ def read_layer(reader: LayerReader, config: ModelConfig, index: int) -> DecoderL
         attention=read_attention(reader, config, config.layers[index], f"{prefix}.self_attn"),
         post_attention_norm=reader.norm(f"{prefix}.post_attention_layernorm", hidden) if sandwich else None,
         feed_forward_norm=reader.norm(f"{prefix}.{before_feed_forward}", hidden),
-        feed_forward=reader.feed_forward(f"{prefix}.mlp"),
+        feed_forward=read_feed_forward(reader, config, f"{prefix}.mlp"),
         post_feed_forward_norm=reader.norm(f"{prefix}.post_feedforward_layernorm", hidden) if sandwich else None,
     )
 

@@ -27,6 +27,9 @@ class Embedding(Protocol):
         """(T) -> (T, hidden)"""
         ...
 
+    @property
+    def nbytes(self) -> int: ...
+
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingTable:
@@ -34,6 +37,10 @@ class EmbeddingTable:
 
     def rows(self, ids: Tensor) -> Tensor:
         return self.table[ids]
+
+    @property
+    def nbytes(self) -> int:
+        return self.table.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +77,32 @@ class FeedForward:
         return add_low_rank(self.down(inner), inner, [(a.rows, a.adapter.down) for a in adapted])
 
 
+class PartReader(Protocol):
+    """Gives the parts of a model in the form that the layers compute with; several threads may ask at once."""
+
+    @property
+    def num_parameters(self) -> int:
+        """Of what was read so far."""
+        ...
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of the embedding and of the linear layers made so far."""
+        ...
+
+    def norm(self, name: str, size: int, *, rotary: bool = False, factor: float = 1.0) -> RMSNorm: ...
+
+    def linear(self, names: Iterable[str], sizes: Iterable[int], in_size: int) -> Linear:
+        """The projections of these names as one, rows one after another."""
+        ...
+
+    def embedding_and_head(self) -> tuple[Embedding, Linear]:
+        """Where the model has no head of its own, the embedding serves as one."""
+        ...
+
+
 class LayerReader:
-    """Reads the parts of a model in the form that the layers compute with; several threads may do so at once.
+    """A PartReader of a checkpoint.
 
     Rotary rows are put into pairs, the attention scale goes into the queries, and norm weights become plain factors.
     """
@@ -88,8 +119,8 @@ class LayerReader:
         self._activations, self._device = activations, device
         self._read_type = torch.float64 if activations == torch.float64 else torch.float32
         self._tallying = Lock()
-        self.num_parameters = 0  # of what was read so far
-        self.weight_bytes = 0  # of the embedding and of the linear layers made so far
+        self.num_parameters = 0
+        self.weight_bytes = 0
 
     def _tally(self, *, num_parameters: int = 0, weight_bytes: int = 0) -> None:
         with self._tallying:
@@ -104,10 +135,6 @@ class LayerReader:
             raise BrokenWeights(f"{name} has shape {tuple(tensor.shape)}, but the config makes it {shape}")
         return tensor
 
-    @property
-    def complex_type(self) -> torch.dtype:
-        return torch.complex128 if self._activations == torch.float64 else torch.complex64
-
     def norm(self, name: str, size: int, *, rotary: bool = False, factor: float = 1.0) -> RMSNorm:
         weight = self.tensor(f"{name}.weight", (size,)) + self._config.norm_offset
         if rotary:
@@ -116,7 +143,6 @@ class LayerReader:
         return RMSNorm(weight, self._config.norm_eps)
 
     def linear(self, names: Iterable[str], sizes: Iterable[int], in_size: int) -> Linear:
-        """The projections of these names as one, rows one after another."""
         pairs = list(zip(names, sizes, strict=True))
         weight = torch.cat([self._rows(f"{name}.weight", (size, in_size)) for name, size in pairs])
         if not any(f"{name}.bias" in self._source for name, _ in pairs):
@@ -124,17 +150,16 @@ class LayerReader:
         return self._tallied(self._packing.linear(weight, torch.cat([self._bias(name, size) for name, size in pairs])))
 
     def embedding_and_head(self) -> tuple[Embedding, Linear]:
-        """Where the checkpoint has no head of its own, the embedding serves as one."""
         shape = (self._config.vocab_size, self._config.hidden_size)
         table = self.tensor("model.embed_tokens.weight", shape, self._packing.table).to(self._device)
         if "lm_head.weight" in self._source:
-            self._tally(weight_bytes=table.nbytes)
-            head = self._packing.head(self.tensor("lm_head.weight", shape), None)
-            return self._packing.embedding(table, None), self._tallied(head)
+            embedding = self._packing.embedding(table, None)
+            self._tally(weight_bytes=embedding.nbytes)
+            return embedding, self._tallied(self._packing.head(self.tensor("lm_head.weight", shape), None))
         head = self._packing.head(table, None)
         embedding = self._packing.embedding(table, head)
         if isinstance(embedding, EmbeddingTable) and not isinstance(head, DenseLinear):  # it stays besides the head
-            self._tally(weight_bytes=table.nbytes)
+            self._tally(weight_bytes=embedding.nbytes)
         return embedding, self._tallied(head)
 
     def _tallied(self, linear: Linear) -> Linear:
@@ -155,7 +180,8 @@ class LayerReader:
             rows = rows * config.attention_scale
         return rows
 
-    def feed_forward(self, prefix: str) -> FeedForward:
-        hidden, inner = self._config.hidden_size, self._config.intermediate_size
-        gate_up = self.linear((f"{prefix}.gate_proj", f"{prefix}.up_proj"), (inner, inner), hidden)
-        return FeedForward(gate_up, self.linear((f"{prefix}.down_proj",), (hidden,), inner), self._config.activation)
+
+def read_feed_forward(reader: PartReader, config: ModelConfig, prefix: str) -> FeedForward:
+    hidden, inner = config.hidden_size, config.intermediate_size
+    gate_up = reader.linear((f"{prefix}.gate_proj", f"{prefix}.up_proj"), (inner, inner), hidden)
+    return FeedForward(gate_up, reader.linear((f"{prefix}.down_proj",), (hidden,), inner), config.activation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -25,10 +25,11 @@ from forebay_runtime.kernels.native import (
 )
 from forebay_runtime.models.checkpoint import open_checkpoint
 from forebay_runtime.models.decoder import Decoder, read_layer, rotation_table
-from forebay_runtime.models.errors import ContextTooLong, DeviceNotFound, KernelsNotFound
-from forebay_runtime.models.layers import Embedding, EmbeddingTable, LayerReader, Packing, PackLinear
+from forebay_runtime.models.errors import ContextTooLong, DeviceNotFound, KernelsNotFound, UnsupportedModel
+from forebay_runtime.models.layers import Embedding, EmbeddingTable, LayerReader, Packing, PackLinear, PartReader
 from forebay_runtime.models.model_config import ModelConfig
 from forebay_runtime.models.native_decoder import kv_bytes_per_token
+from forebay_runtime.models.packed import PackedModel, PackedReader, RecordingReader
 from forebay_runtime.models.quantization.int8 import quantize_per_channel
 from forebay_runtime.progress import Progress
 
@@ -82,28 +83,37 @@ class LoadedModel:
         return 1 if self.library is None else TILE
 
 
-def load(options: ModelOptions, progress: Progress | None = None) -> LoadedModel:
-    """ModelError, with one line that says why, for whatever can't be served."""
+def load(options: ModelOptions, progress: Progress | None = None, save_to: Path | None = None) -> LoadedModel:
+    """ModelError, with one line that says why, for whatever can't be served.
+
+    `save_to`: a directory in which the packed weights are saved, so that the next start need not pack them.
+    """
+    progress = progress or Progress()
     device = _device(options.device)
-    checkpoint = open_checkpoint(Path(options.path), progress or Progress())
+    checkpoint = open_checkpoint(Path(options.path), progress)
     library = _library(options, device, checkpoint.config)
     dtype = _dtype(options.dtype, device, library)
     # a CPU computes float32 at least as fast as a 16-bit type; only products gain from the latter
     activations = torch.float32 if device.type == "cpu" and dtype.itemsize == 2 else dtype
-    quantization = _quantization(options.quantization, library)
     kv_dtype = _kv_dtype(options, dtype, library)
     max_model_len = _max_model_len(checkpoint.config, options.max_model_len)
-    if library is not None:
-        packing = _native_packing(library, quantization, dtype)
+    reader: PartReader
+    if isinstance(checkpoint.source, PackedModel):
+        quantization: Literal["none", "int8", "int4"] = checkpoint.source.quantization
+        packed_for = _library_for_packed(options, library, checkpoint.source)
+        reader = PackedReader(Path(options.path), checkpoint.source, packed_for, progress)
     else:
-        pack = _int8(device, activations) if quantization == "int8" else _dense(device, dtype)
-        packing = Packing(pack, pack, lambda table, _: EmbeddingTable(table), dtype)
-    reader = LayerReader(checkpoint.config, checkpoint.source, packing, activations, device)
+        quantization = _quantization(options.quantization, library)
+        packing = _packing(library, quantization, dtype, activations, device)
+        reader = LayerReader(checkpoint.config, checkpoint.source, packing, activations, device)
+    recording = None if save_to is None else RecordingReader(reader)
     num_threads = options.threads or torch.get_num_threads()
     # a layer per thread: thousands of small operations, each split among threads, would wait for one another
     torch.set_num_threads(1)
     with ThreadPoolExecutor(num_threads) as pool:
-        model = _read_decoder(reader, checkpoint.config, max_model_len, pool)
+        model = _read_decoder(recording or reader, checkpoint.config, max_model_len, pool)
+    if save_to is not None and recording is not None:
+        recording.save(save_to, replace(checkpoint.config, eos_token_ids=checkpoint.eos_token_ids), quantization)
     if library is None:
         torch.set_num_threads(num_threads)
     else:
@@ -154,6 +164,20 @@ def _quantization(
     return "none" if library is None else "int8"
 
 
+def _library_for_packed(options: ModelOptions, library: NativeLibrary | None, saved: PackedModel) -> NativeLibrary:
+    """Whatever is asked for otherwise than it was packed is refused: the weights are what they are."""
+    if library is None:
+        raise KernelsNotFound(f"{options.path} is packed for the native CPU kernels, which are not in use")
+    if options.quantization not in ("auto", saved.quantization):
+        raise UnsupportedModel(
+            f"--quantization {options.quantization}: {options.path} was quantized to {saved.quantization}; "
+            "quantize the model that it was made of"
+        )
+    if options.dtype not in ("auto", "bfloat16"):
+        raise UnsupportedModel(f"--dtype {options.dtype}: {options.path} was packed as bfloat16")
+    return library
+
+
 def _kv_dtype(options: ModelOptions, dtype: torch.dtype, library: NativeLibrary | None) -> torch.dtype:
     asked = options.kv_cache_dtype
     found = dtype if asked == "auto" else torch.int8 if asked == "int8" else _DTYPES[asked]
@@ -162,6 +186,19 @@ def _kv_dtype(options: ModelOptions, dtype: torch.dtype, library: NativeLibrary 
             f"--kv-cache-dtype {asked} is served by the native CPU kernels only, which are not in use"
         )
     return found
+
+
+def _packing(
+    library: NativeLibrary | None,
+    quantization: Literal["none", "int8", "int4"],
+    dtype: torch.dtype,
+    activations: torch.dtype,
+    device: torch.device,
+) -> Packing:
+    if library is not None:
+        return _native_packing(library, quantization, dtype)
+    pack = _int8(device, activations) if quantization == "int8" else _dense(device, dtype)
+    return Packing(pack, pack, lambda table, _: EmbeddingTable(table), dtype)
 
 
 def _native_packing(
@@ -198,11 +235,12 @@ def _int8(device: torch.device, activations: torch.dtype) -> PackLinear:
     return pack
 
 
-def _read_decoder(reader: LayerReader, config: ModelConfig, max_model_len: int, pool: ThreadPoolExecutor) -> Decoder:
+def _read_decoder(reader: PartReader, config: ModelConfig, max_model_len: int, pool: ThreadPoolExecutor) -> Decoder:
     ends = pool.submit(reader.embedding_and_head)
     layers = list(pool.map(lambda index: read_layer(reader, config, index), range(config.num_layers)))
     embedding, head = ends.result()
     norm = reader.norm("model.norm", config.hidden_size)
+    angles = torch.complex128 if norm.weight.dtype == torch.float64 else torch.complex64
     return Decoder(
         config=config,
         embedding=embedding,
@@ -210,7 +248,7 @@ def _read_decoder(reader: LayerReader, config: ModelConfig, max_model_len: int, 
         norm=norm,
         head=head,
         rotations={
-            rope: rotation_table(rope, config.head_dim, max_model_len, reader.complex_type).to(norm.weight.device)
+            rope: rotation_table(rope, config.head_dim, max_model_len, angles).to(norm.weight.device)
             for rope in {layer.rope for layer in config.layers}
         },
     )
