@@ -13,6 +13,7 @@ from forebay_operator.resource import Spec
 PULL = {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 CREATE = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
 MOST_WORDS = 600
+LOAD_STALLED = "loading has stalled"  # among the last words of a runtime that has read nothing for too long
 BEFORE_THE_END, AFTER_THE_END = timedelta(seconds=60), timedelta(seconds=5)
 
 
@@ -113,6 +114,8 @@ def _of_end(pod: Pod, container: Container, ended: Ended) -> Cause | None:
         return None
     words = f": {_short(ended.message)}" if ended.message.strip() else " without a word"
     said = f"pod {pod.name}: container {container.name} ended with exit code {ended.exit_code}{words}"
+    if LOAD_STALLED in ended.message:
+        return Cause("LoadStalled", f"{said}; it is started again")
     return Cause("DownloadFailed" if container.init else "CrashLoop", said)
 
 

@@ -18,11 +18,11 @@ NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"  # a Service's name: no dots, a le
 COLUMNS = [
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
     {"name": "Replicas", "type": "integer", "jsonPath": ".status.replicas"},
-    {"name": "Model", "type": "string", "jsonPath": ".status.model"},
+    {"name": "Model", "type": "string", "jsonPath": ".status.model.name"},
     {"name": "URL", "type": "string", "jsonPath": ".status.url"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     {"name": "Engine", "type": "string", "jsonPath": ".spec.engine.type", "priority": 1},
-    {"name": "Quantization", "type": "string", "jsonPath": ".spec.engine.quantization", "priority": 1},
+    {"name": "Quantization", "type": "string", "jsonPath": ".status.model.quantization", "priority": 1},
     {"name": "Revision", "type": "string", "jsonPath": ".status.revision", "priority": 1},
     {"name": "Reason", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].reason', "priority": 1},
 ]

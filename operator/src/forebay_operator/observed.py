@@ -17,6 +17,7 @@ from forebay_operator.api_names import (
     REVISION_LABEL,
     ROTATION_LABEL,
 )
+from forebay_operator.reports import Footprint, Loading
 from forebay_operator.resource import InferenceService
 
 Manifest = dict[str, Any]
@@ -128,6 +129,11 @@ class Pod:
     draining_since: datetime | None = None  # when it was taken out of rotation
     accelerators: Mapping[str, int] = field(default_factory=dict)  # what its containers hold, such as nvidia.com/gpu: 1
 
+    @property
+    def runs(self) -> bool:
+        """Whether its engine's process is there."""
+        return any(c.running_since for c in self.containers if not c.init)
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -166,6 +172,8 @@ class Observed:
     rival: str | None = None
     load: Mapping[str, int] = field(default_factory=dict)
     stalled: frozenset[str] = frozenset()  # pods whose engine was last ended because it did not answer
+    footprint: tuple[str, Footprint] | None = None  # told by a pod of that revision in this pass
+    loading: tuple[Loading, ...] = ()
 
     @property
     def workload(self) -> Workload | None:

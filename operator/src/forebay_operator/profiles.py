@@ -54,6 +54,7 @@ def applied(spec: Spec, profiles: Mapping[str, Profile]) -> Spec:
     resources = {
         "requests": profile.requests | spec.resources.requests | held,
         "limits": profile.limits | spec.resources.limits | held,
+        "gpu": gpu,
     }
     more = spec.pod_template
     template = {

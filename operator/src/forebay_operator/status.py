@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from forebay_operator import facts
 from forebay_operator.causes import Cause, missing_secret, root_cause
 from forebay_operator.observed import Manifest, Observed
 from forebay_operator.resource import Condition, InferenceService, Spec, Status
@@ -89,7 +90,8 @@ def _status(
         ready_replicas=_ready_pods(observed),
         selector=selector,
         url=resource.url,
-        model=resource.model_name,
+        model=facts.carried(resource),
+        memory=prior.memory if prior else None,
         revision=revision,
         last_scale=prior.last_scale if prior else [],
     )

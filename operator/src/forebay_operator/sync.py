@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from forebay_operator import rollout, scaling, status
+from forebay_operator import facts, memory, rollout, scaling, status
 from forebay_operator.causes import Cause
 from forebay_operator.children import metadata
 from forebay_operator.children.deployment import deployment, drain_seconds
@@ -32,6 +32,7 @@ from forebay_operator.scaling import Mark
 
 FOREIGN_EVERY = timedelta(seconds=30)  # what belongs to others is not watched
 SOON = timedelta(seconds=1)
+LOADING_EVERY = timedelta(seconds=5)
 CREDENTIALS_EVERY = timedelta(seconds=10)  # Secrets are read, not watched: a watch needs far wider rights
 CREDENTIALS_WAIT = timedelta(seconds=10)  # how long a fresh resource waits for the right to read its Secret
 
@@ -60,15 +61,35 @@ def sync(resource: InferenceService, observed: Observed, config: Config, now: da
         return _refuse(resource, observed, understood, now)
     if observed.rival:
         return _refuse(resource, observed, _model_name_taken(resource, observed.rival), now)
-    return _serve(resource, understood, observed, config, now, former)
+    program = catalog.program(understood, resource.model_names, drain_seconds(understood))
+    plain = deployment(resource, understood, program, config, _credentials_digest(observed))
+    revision, workload = rollout.revised(understood, plain)
+    model = facts.model_status(resource, observed, revision)
+    told = {
+        "model": model,
+        "memory": memory.memory(understood, model),
+        "loading": facts.loading_status(observed.loading),
+    }
+    if lacking := memory.shortage(understood, model):
+        outcome = _refuse(resource, observed, lacking, now)
+    else:
+        outcome = _serve(resource, understood, observed, config, now, Wanted(revision, workload, former))
+    return replace(outcome, status=outcome.status.model_copy(update=told))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The workload, and the kinds of children that stand in the way: they are on their way out."""
+
+    revision: str
+    workload: Manifest
+    former: set[str]
 
 
 def _serve(
-    resource: InferenceService, spec: Spec, observed: Observed, config: Config, now: datetime, former: set[str]
+    resource: InferenceService, spec: Spec, observed: Observed, config: Config, now: datetime, wanted: Wanted
 ) -> Outcome:
-    program = catalog.program(spec, resource.model_names, drain_seconds(spec))
-    plain = deployment(resource, spec, program, config, _credentials_digest(observed))
-    revision, workload = rollout.revised(spec, plain)
+    revision, workload, former = wanted.revision, wanted.workload, wanted.former
     in_place = rollout.in_place(spec, observed, workload, revision)
     if in_place:
         workload["spec"]["strategy"] = rollout.IN_PLACE
@@ -159,7 +180,7 @@ def _held(resource: InferenceService, observed: Observed, now: datetime) -> bool
 def _requeue_after(observed: Observed) -> timedelta | None:
     match observed.credentials:
         case None:
-            return None
+            return LOADING_EVERY if observed.loading else None
         case Unreadable() if observed.workload is None:
             return SOON / 5
         case Missing():

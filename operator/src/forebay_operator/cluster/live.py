@@ -7,8 +7,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
-from forebay_operator import scaling
+from forebay_operator import facts, scaling
 from forebay_operator.api_names import (
     API_VERSION,
     DELETION_COST,
@@ -24,8 +25,8 @@ from forebay_operator.causes import killed_as_stalled, suspects
 from forebay_operator.cluster.api import APPLY, JSON_PATCH, MERGE, Api
 from forebay_operator.cluster.cache import Cache
 from forebay_operator.cluster.events import event
-from forebay_operator.cluster.loads import Loads
 from forebay_operator.cluster.names import Key, ModelNames
+from forebay_operator.cluster.pods import PodDoor
 from forebay_operator.drift import digest, disowned, displaced, intent, replacement
 from forebay_operator.happenings import Change, Happening, Verb
 from forebay_operator.observed import (
@@ -64,7 +65,7 @@ class LiveCluster:
 
     def __init__(self, api: Api, cache: Cache) -> None:
         self._api, self._cache = api, cache
-        self._loads = Loads()
+        self._pods = PodDoor()
         self._applied: dict[
             ChildId, tuple[str, str, str]
         ] = {}  # uid, digest of what was applied, and of what came of it
@@ -73,7 +74,7 @@ class LiveCluster:
         self.names = ModelNames()
 
     async def close(self) -> None:
-        await self._loads.close()
+        await self._pods.close()
 
     async def learn_names(self) -> None:
         """Reads every resource's model name, before the first pass: no younger one may take a name at a restart."""
@@ -130,9 +131,17 @@ class LiveCluster:
             observed,
             credentials=await self._credentials(resource.namespace, secret) if secret else None,
             rival=await self._rival(resource),
-            load=await self._loads.of(observed.pods, resource.spec.engine.type) if shrinks else {},
+            load=await self._pods.loads(observed.pods, resource.spec.engine.type) if shrinks else {},
             stalled=await self._stalled(resource.namespace, observed.pods),
+            **(await self._reported(resource, observed.pods) if resource.spec.engine.type == "forebay" else {}),
         )
+
+    async def _reported(self, resource: InferenceService, pods: Sequence[Pod]) -> dict[str, Any]:
+        """What our own runtime tells of its model, where it isn't known yet, and of its loading."""
+        asked = facts.wanted_from(resource, pods)
+        footprint = await self._pods.footprint(asked) if asked else None
+        told = (asked.revision, footprint) if asked and footprint else None
+        return {"footprint": told, "loading": await self._pods.loading(pods)}
 
     async def _stalled(self, namespace: str, pods: Sequence[Pod]) -> frozenset[str]:
         """Pods that the kubelet says it has ended because they did not answer."""

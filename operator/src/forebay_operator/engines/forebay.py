@@ -14,6 +14,7 @@ METRICS = MetricNames(
     "vllm:generation_tokens_total",
     "vllm:time_to_first_token_seconds",
 )
+LOADING_SECONDS = 86_400  # a model may load as long as its bytes come: a load that stands still ends by itself
 KV_DTYPES = {"bf16": "bfloat16", "f32": "float32", "int8": "int8"}
 
 
@@ -22,7 +23,7 @@ def program(spec: Spec, model_names: tuple[str, ...], drain_seconds: int) -> Pro
     return Program(
         command=RUNTIME,
         serve=serve_arguments(spec, model_names, drain_seconds),
-        probes=options.probes("/ready", "/health"),
+        probes=options.probes("/ready", "/health", LOADING_SECONDS),
         pre_stop_seconds=options.PRE_STOP_SECONDS,
     )
 

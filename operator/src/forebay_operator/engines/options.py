@@ -21,7 +21,7 @@ def given(options: Mapping[str, object | None]) -> tuple[str, ...]:
     return tuple(n if v is True else f"{n}={v}" for n, v in pairs if v is not None and v is not False)
 
 
-def probes(ready: str, alive: str) -> dict[str, Any]:
+def probes(ready: str, alive: str, loading_seconds: int = LOADING_SECONDS) -> dict[str, Any]:
     """Ready is noticed within a second; a model may take long to load; a stalled engine is started again, without the
     grace that a pod has for finishing its requests."""
     restart = {"terminationGracePeriodSeconds": STALLED_GRACE}
@@ -31,7 +31,7 @@ def probes(ready: str, alive: str) -> dict[str, Any]:
             "httpGet": at,
             "periodSeconds": 1,
             "timeoutSeconds": 2,
-            "failureThreshold": LOADING_SECONDS,
+            "failureThreshold": loading_seconds,
             **restart,
         },
         "readinessProbe": {"httpGet": at, "periodSeconds": 2, "timeoutSeconds": 2, "failureThreshold": 2},

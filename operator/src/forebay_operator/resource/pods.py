@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from forebay_operator.resource.schema import LabelValue, ObjectName, Part, Quantity, atomic_list, checked, list_by, rule
+from forebay_operator.quantity import whole
+from forebay_operator.resource.schema import (
+    Bytes,
+    LabelValue,
+    ObjectName,
+    Part,
+    Quantity,
+    atomic_list,
+    checked,
+    list_by,
+    rule,
+)
 
 
 class Gpu(Part):
@@ -21,6 +33,20 @@ class Gpu(Part):
         pattern=r"^[0-9]+g\.[0-9]+gb(\.me)?$",
         description="A MIG profile, such as 1g.10gb, in place of whole GPUs.",
     )
+
+    memory: Bytes | None = Field(
+        default=None,
+        description="Memory of each, such as 80Gi, for telling whether the model fits; known by itself of a MIG "
+        "profile and of a product whose name tells it.",
+    )
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Of each, where it is known."""
+        if self.memory:
+            return whole(self.memory)
+        told = re.search(r"([0-9]+)gb", self.mig or self.product or "", re.IGNORECASE)
+        return int(told[1]) << 30 if told else None
 
     @property
     def resource(self) -> str:

@@ -9,6 +9,38 @@ from pydantic import Field
 from forebay_operator.resource.schema import Part, atomic_list, list_by
 
 
+class ModelStatus(Part):
+    name: str = Field(description="The model name by which requests ask for it.")
+    source: str = Field(default="", description="The source, its revision and the file that the rest is about.")
+    revision: str | None = Field(default=None, description="The revision of the pods that have told it.")
+    parameters: int | None = Field(default=None, description="How many the model has.")
+    bytes: int | None = Field(default=None, description="Bytes of its weights as they are held in memory.")
+    context: int | None = Field(default=None, description="The most tokens of a sequence that are served.")
+    quantization: str | None = Field(default=None, description="What the weights were turned into on loading.")
+    model_context: int | None = Field(default=None, description="The most tokens that the model allows.")
+    kv_bytes_per_token: int | None = Field(default=None, description="Bytes of keys and values of one token.")
+    kv_dtype: str | None = Field(default=None, description="The numbers that they are kept in.")
+    own_bytes: int | None = Field(default=None, description="Bytes that the engine holds beside weights and KV cache.")
+
+
+class Memory(Part):
+    basis: str = Field(description="Where these numbers come from, or why there are none.", max_length=1024)
+    weights: int | None = Field(default=None, description="Bytes of the weights.")
+    kv: int | None = Field(default=None, description="Bytes of keys and values, for the context that is asked for.")
+    own: int | None = Field(default=None, description="Bytes that the engine holds beside them.")
+    total: int | None = Field(default=None, description="Bytes of all three.")
+    available: int | None = Field(default=None, description="Bytes that a pod may have.")
+    fits: bool | None = Field(default=None, description="Whether the total is there; left out where nothing is known.")
+
+
+class LoadingStatus(Part):
+    pod: str = Field(description="The pod that loads.")
+    bytes: int = Field(description="Bytes of the model's files that it has read.")
+    total: int = Field(description="Bytes that they have.")
+    bytes_per_second: int = Field(description="How fast it reads them, from the first to the present one.")
+    eta_seconds: int | None = Field(default=None, description="Seconds until it has read all, at that rate.")
+
+
 class Scale(Part):
     before: int = Field(alias="from", description="Replicas before.")
     to: int = Field(description="Replicas after.")
@@ -36,7 +68,11 @@ class Status(Part):
     ready_replicas: int = Field(default=0, description="Pods that serve.")
     selector: str = Field(default="", description="A label selector for exactly this resource's pods.")
     url: str = Field(default="", description="Where the OpenAI API of this service alone answers in the cluster.")
-    model: str = Field(default="", description="The model name by which requests ask for it.")
+    model: ModelStatus | None = Field(default=None, description="The model, as pods that serve it have told.")
+    memory: Memory | None = Field(default=None, description="What a pod needs at least, and what it has, in bytes.")
+    loading: LoadingStatus | None = Field(
+        default=None, description="How far the pod that has the most before it is in loading the model."
+    )
     revision: str = Field(default="", description="Short hash of all that makes the pods what they are.")
     last_scale: list[Scale] = Field(
         default=[],

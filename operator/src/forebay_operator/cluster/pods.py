@@ -1,0 +1,77 @@
+"""The door to the pods themselves: what they have in flight, what their model takes, how far they are in loading it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterable
+
+import aiohttp
+
+from forebay_operator.engines import forebay
+from forebay_operator.engines.catalog import metric_names
+from forebay_operator.observed import Pod
+from forebay_operator.program import PORT
+from forebay_operator.reports import Footprint, Loading, parse_footprint, parse_loading
+
+log = logging.getLogger(__name__)
+TIMEOUT = aiohttp.ClientTimeout(total=2)
+MOST_ASKED = 8  # pods of one resource that are asked how far they are, in one pass
+
+
+class PodDoor:
+    """A pod that does not tell, in time and as expected, is left out: nothing is made up for it."""
+
+    def __init__(self, port: int = PORT) -> None:
+        self._port = port
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session:
+            await self._session.close()
+
+    async def loads(self, pods: Iterable[Pod], engine: str) -> dict[str, int]:
+        """Requests in flight by pod of that type of engine."""
+        serving = [p for p in pods if p.ready and not p.deleting and p.ip]
+        found = await asyncio.gather(*(self._in_flight(p, engine) for p in serving))
+        return {p.name: n for p, n in zip(serving, found, strict=True) if n is not None}
+
+    async def footprint(self, pod: Pod) -> Footprint | None:
+        answer = await self._get(pod, "/version")
+        try:
+            return parse_footprint(json.loads(answer[1])) if answer and answer[0] == 200 else None
+        except (ValueError, KeyError, TypeError) as e:
+            log.info("pod %s does not tell what its model takes: %r", pod.name, e)
+            return None
+
+    async def loading(self, pods: Iterable[Pod]) -> tuple[Loading, ...]:
+        """Of those that run and are not ready."""
+        asked = [p for p in pods if p.runs and not p.ready and not p.deleting and p.ip][:MOST_ASKED]
+        found = await asyncio.gather(*map(self._loading, asked))
+        return tuple(f for f in found if f)
+
+    async def _loading(self, pod: Pod) -> Loading | None:
+        answer = await self._get(pod, "/ready")
+        try:
+            return parse_loading(pod.name, json.loads(answer[1])) if answer and answer[0] == 503 else None
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    async def _in_flight(self, pod: Pod, engine: str) -> int | None:
+        answer = await self._get(pod, "/metrics")
+        try:
+            return forebay.in_flight(answer[1], metric_names(engine)) if answer and answer[0] == 200 else None
+        except ValueError as e:
+            log.warning("no load from pod %s: %s", pod.name, e)
+            return None
+
+    async def _get(self, pod: Pod, path: str) -> tuple[int, str] | None:
+        self._session = self._session or aiohttp.ClientSession(timeout=TIMEOUT)
+        host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
+        try:
+            async with self._session.get(f"http://{host}:{self._port}{path}") as reply:
+                return reply.status, await reply.text()
+        except (aiohttp.ClientError, OSError, TimeoutError, UnicodeDecodeError) as e:
+            log.info("no answer from pod %s for %s: %r", pod.name, path, e)
+            return None
