@@ -15,6 +15,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from forebay_operator.endpoints import Endpoint, Route, Service
+from forebay_operator.gateway.keeping import MARK_HEADER, keeper, mark
 from forebay_runtime.__main__ import main, parser
 from tests.support.toy_server import NAME
 
@@ -123,6 +125,18 @@ def test_on_sigterm_streams_end_new_work_is_refused_and_the_exit_is_0(toy: Toy) 
     assert text.endswith("data: [DONE]\n\n")
     assert '"finish_reason":"length"' in text
     assert toy.process.wait(timeout=20) == 0
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_the_gateways_mark_begins_the_id_of_a_response(lasting_toy: Toy, background: bool) -> None:
+    word = mark(Endpoint("10.0.0.1:8000", "llama-1"))
+    asked = {"model": NAME, "input": "the mill", "max_output_tokens": 2, "background": background}
+    made = httpx.post(f"{lasting_toy.url}/v1/responses", json=asked, headers={MARK_HEADER.decode(): word}).json()["id"]
+    service = Route(Service("", "toy", NAME), (Endpoint("10.0.0.1:8000", "llama-1"),))
+    assert keeper(f"/v1/responses/{made}", {NAME: service})[1].pod == "llama-1"
+    assert httpx.get(f"{lasting_toy.url}/v1/responses/{made}").status_code == 200
+    wrong = httpx.post(f"{lasting_toy.url}/v1/responses", json=asked, headers={MARK_HEADER.decode(): "llama-1"})
+    assert wrong.status_code == 400
 
 
 def test_an_idle_server_ends_at_once_on_sigterm(toy: Toy) -> None:

@@ -11,10 +11,13 @@ from typing import Any
 import httpx
 
 from forebay_operator.endpoints import Endpoint, Route, Service
-from forebay_operator.gateway import proxy
+from forebay_operator.gateway import upstream
 from forebay_operator.gateway.admission import ApiKeys
 from forebay_operator.gateway.cards import Cards
+from forebay_operator.gateway.exchange import Exchange
 from forebay_operator.gateway.load import Load
+from forebay_operator.gateway.pages import Pages
+from forebay_operator.gateway.proxy import Proxy
 from forebay_operator.gateway.server import Gateway
 from forebay_operator.gateway.telemetry import Telemetry
 from tests.support.asgi import on_loopback
@@ -59,14 +62,14 @@ async def gateway(
 ) -> AsyncIterator[Front]:
     """Serves these routes until the block ends."""
     telemetry, load = Telemetry(), Load(time.monotonic)
-    async with proxy.pool(idle_timeout) as session:
+    async with upstream.pool(idle_timeout) as session:
+        door = upstream.Upstream(session, forward_keys=keys is None)
         app = Gateway(
-            proxy.Proxy(session, telemetry, load, time.monotonic, forward_keys=keys is None),
-            Cards(session, time.monotonic),
+            Exchange(Proxy(door, telemetry, load, time.monotonic), telemetry),
+            Pages(Cards(session, time.monotonic), telemetry, lambda: front.routes, lambda: front.synced),
             telemetry,
             routes=lambda: front.routes,
             keys=lambda: front.keys,
-            synced=lambda: front.synced,
             max_body_bytes=max_body_bytes,
             max_held_bytes=max_held_bytes,
         )

@@ -1,7 +1,6 @@
 """Requests on their way: streaming, other endpoints, clients that leave, endpoints that break."""
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -51,35 +50,6 @@ async def preferring(front: Front, address: str) -> dict[str, Any]:
     raise AssertionError(address)
 
 
-NOWHERE = {"error": {"message": "not kept", "type": "invalid_request_error", "param": None, "code": "x"}}
-
-
-@pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
-async def test_a_kept_response_is_found_wherever_it_is(method: str) -> None:
-    without, with_it = answering(404, NOWHERE), answering(200, {"id": "resp_1"})
-    async with (
-        on_loopback(without) as a,
-        on_loopback(with_it) as b,
-        gateway(routing_to(gemma=[closed_address()], llama=[a, b])) as front,
-    ):
-        path = "/v1/responses/resp_1/cancel" if method == "POST" else "/v1/responses/resp_1?stream=false"
-        assert (await front.client.request(method, path)).json() == {"id": "resp_1"}
-        front.routes = routing_to(llama=[a])
-        assert (await front.client.request(method, path)).status_code == 404
-    assert [scope["method"] for scope, _ in with_it.requests] == [method]
-
-
-async def test_a_response_is_continued_where_the_one_before_it_is_kept() -> None:
-    without = [answering(404, NOWHERE) for _ in range(4)]
-    with_it = answering(200, OK)
-    async with contextlib.AsyncExitStack() as stack:
-        addresses = [await stack.enter_async_context(on_loopback(app)) for app in (*without, with_it)]
-        front = await stack.enter_async_context(gateway(routing_to(llama=addresses)))
-        asked = {"model": "llama", "input": "and then?", "previous_response_id": "resp_1"}
-        assert (await front.client.post("/v1/responses", json=asked)).json() == OK
-        assert front.value("failed_attempts_total", model="llama", reason="404") == 0
-
-
 async def test_request_and_answer_pass_unchanged() -> None:
     up = answering(200, OK, x_request_id="r-1")
     async with on_loopback(up) as at, gateway(routing_to(llama=[at])) as front:
@@ -93,6 +63,7 @@ async def test_request_and_answer_pass_unchanged() -> None:
     assert (scope["path"], scope["query_string"], body) == ("/v1/completions", b"a=b%20c", raw)
     assert (sent[b"content-type"], sent[b"x-trace"]) == (b"application/json; charset=utf-8", b"t-1")
     assert b"x-hop" not in sent
+    assert b"x-forebay-keeper" not in sent
     assert reply.headers["x-forebay-endpoint"] == "pod-0"
 
 

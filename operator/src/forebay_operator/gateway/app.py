@@ -17,10 +17,13 @@ from urllib.parse import urlsplit
 from forebay_operator import endpoints, serving
 from forebay_operator.api_names import MANAGED, RESOURCES
 from forebay_operator.endpoints import Endpoint, Route, Service
-from forebay_operator.gateway import proxy
+from forebay_operator.gateway import upstream
 from forebay_operator.gateway.admission import ApiKeys
 from forebay_operator.gateway.cards import Cards
+from forebay_operator.gateway.exchange import Exchange
 from forebay_operator.gateway.load import Load
+from forebay_operator.gateway.pages import Pages
+from forebay_operator.gateway.proxy import Proxy
 from forebay_operator.gateway.server import Gateway
 from forebay_operator.gateway.telemetry import Telemetry
 from forebay_operator.informer import ApiServer, Informer
@@ -65,14 +68,14 @@ def run(args: argparse.Namespace) -> int:
 
 async def _main(args: argparse.Namespace, source: Fixed | Watched, keys: KeyFile | None, socket: Any) -> None:
     telemetry, load = Telemetry(), Load(time.monotonic)
-    async with proxy.pool(args.idle_timeout) as session:
+    async with upstream.pool(args.idle_timeout) as session:
+        door = upstream.Upstream(session, forward_keys=keys is None)
         gateway = Gateway(
-            proxy.Proxy(session, telemetry, load, time.monotonic, forward_keys=keys is None),
-            Cards(session, time.monotonic),
+            Exchange(Proxy(door, telemetry, load, time.monotonic), telemetry),
+            Pages(Cards(session, time.monotonic), telemetry, lambda: source.routes, lambda: source.synced),
             telemetry,
             routes=lambda: source.routes,
             keys=lambda: keys.keys if keys else None,
-            synced=lambda: source.synced,
             max_body_bytes=args.max_body_bytes,
             max_held_bytes=args.max_held_bytes,
         )
@@ -87,11 +90,11 @@ class Fixed:
 
     def __init__(self, upstreams: Iterable[str]) -> None:
         found: dict[str, list[Endpoint]] = collections.defaultdict(list)
-        for upstream in upstreams:
-            model, _, url = upstream.partition("=")
+        for pair in upstreams:
+            model, _, url = pair.partition("=")
             parts = urlsplit(url)
             if not model or parts.scheme != "http" or not parts.hostname or parts.path not in ("", "/"):
-                raise StartError(f"--upstream {upstream!r} is not MODEL=http://HOST:PORT")
+                raise StartError(f"--upstream {pair!r} is not MODEL=http://HOST:PORT")
             found[model].append(Endpoint(parts.netloc))
         self.routes: Mapping[str, Route] = {
             model: Route(Service("", model, (model,)), tuple(at)) for model, at in found.items()

@@ -59,6 +59,11 @@ def wrong_method(method: str, path: str, allow: str) -> Refusal:
     return Refusal(405, f"{path} takes no {method}; it takes {allow}.", code="method_not_allowed", allow=allow)
 
 
+def not_kept(response_id: str, param: str) -> Refusal:
+    message = f"The response {response_id[:64]!r} is not kept here, or not any more."
+    return Refusal(404, message, code="response_not_found", param=param)
+
+
 def unknown_model(model: str) -> Refusal:
     message = f"The model {model[:200]!r} does not exist. GET /v1/models lists those that do."
     return Refusal(404, message, code="model_not_found", param="model")

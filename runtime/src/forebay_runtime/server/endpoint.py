@@ -27,6 +27,7 @@ from forebay_runtime.server.constraints import Constraint, not_kept
 from forebay_runtime.server.deadline import deadline
 from forebay_runtime.server.dialects import Asked, Dialect, Generated, Head, Reply
 from forebay_runtime.server.generation import Generation, Order
+from forebay_runtime.server.keeper import keeper
 from forebay_runtime.server.loop import EngineLoop
 from forebay_runtime.server.metrics import Metrics
 from forebay_runtime.server.names import ServedNames
@@ -83,9 +84,10 @@ class GenerationEndpoint(Generic[Asked]):
 
     @contextlib.asynccontextmanager
     async def begin(
-        self, asked: Asked, size: int, arrival: float, until: float | None = None
+        self, asked: Asked, size: int, arrival: float, scope: Scope
     ) -> AsyncIterator[tuple[Generation, Reply]]:
-        """Admits and submits; what has not ended when the block does is aborted, what has not `until` then fails."""
+        """Admits and submits; what has not ended when the block does is aborted, what has not in its time fails."""
+        until, mark = deadline(scope, arrival, self._service.request_timeout), keeper(scope)
         service, dialect, wire = self._service, self._dialect, self._dialect.generated(asked)
         name = service.names.check(wire.model)
         adapter = service.names.adapter(name)
@@ -95,21 +97,16 @@ class GenerationEndpoint(Generic[Asked]):
             self._check_room(sampling, prompts)
             plan = dialect.plan(asked, prompts)
             grammar = await self._compiled(plan.constraint)
-            head = Head(f"{dialect.id_prefix}{uuid.uuid4().hex}", int(time.time()), name)
+            head = Head(f"{dialect.id_prefix}{mark}{uuid.uuid4().hex}", int(time.time()), name)
             order = _order(wire, head.request_id, prompts, sampling, plan.parser, grammar, adapter)
             generating = Generation(order, service.tokenizer, service.loop, service.metrics, arrival)
             with generating as generation, _expiry(generation, until):
                 yield generation, dialect.reply(asked, prompts, generation, head)
 
-    def until(self, scope: Scope, arrival: float) -> float | None:
-        """When the time of such a request is over; None: never. RequestError 400 for a wrong header."""
-        return deadline(scope, arrival, self._service.request_timeout)
-
     async def _answer(
         self, asked: Asked, size: int, arrival: float, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        until = self.until(scope, arrival)
-        async with self.begin(asked, size, arrival, until) as (generation, reply):
+        async with self.begin(asked, size, arrival, scope) as (generation, reply):
             if self._dialect.generated(asked).stream:
                 await EventStream(generation, reply).send(send)
                 return

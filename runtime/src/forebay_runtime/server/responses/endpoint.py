@@ -37,23 +37,23 @@ class CreateResponse:
         if not asked.wire.background:
             await self._generations.answer(asked, size, arrival, scope, receive, send)
             return
-        begun = await self._begin(asked, size, arrival, self._generations.until(scope, arrival))
+        begun = await self._begin(asked, size, arrival, scope)
         reply = _json(begun) if asked.recording is None else _events(asked.recording, 0)
         await reply(scope, receive, send)
 
-    async def _begin(self, asked: AskedResponse, size: int, arrival: float, until: float | None) -> Json:
+    async def _begin(self, asked: AskedResponse, size: int, arrival: float, scope: Scope) -> Json:
         begun: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._make(asked, size, arrival, until, begun))
+        task = asyncio.create_task(self._make(asked, size, arrival, scope, begun))
         self._making.add(task)
         task.add_done_callback(self._making.discard)
         return await begun
 
     async def _make(
-        self, asked: AskedResponse, size: int, arrival: float, until: float | None, begun: asyncio.Future[Json]
+        self, asked: AskedResponse, size: int, arrival: float, scope: Scope, begun: asyncio.Future[Json]
     ) -> None:
         """Puts into `begun` the response as it begins, or why it can't: its client waits for either."""
         try:
-            async with self._generations.begin(asked, size, arrival, until) as (generation, reply):
+            async with self._generations.begin(asked, size, arrival, scope) as (generation, reply):
                 assert isinstance(reply, ResponseReply)
                 response = reply.response("in_progress")
                 record = asked.record(response)

@@ -1,0 +1,139 @@
+"""The gateway's HTTP door to one endpoint: what goes there, and what of the answer is known before it goes on."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import aiohttp
+from yarl import URL
+
+from forebay_operator.endpoints import Endpoint
+from forebay_operator.gateway.keeping import CREATE, MARK_HEADER, mark
+
+CONNECT_SECONDS = 2.0
+KEEP_ALIVE_SECONDS = 3.0  # less than the endpoints' own, so that a pooled connection is seldom a closed one
+LARGE_BYTES = 1 << 20  # aiohttp sends more than this in pieces only if it comes as a file
+WHOLE_BYTES = 1 << 20  # of an answer that is held until all of it is there; a longer one goes on as it comes
+HOP_BY_HOP = frozenset(
+    {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"}
+    | {b"transfer-encoding", b"proxy-connection"}
+)
+KEYS = frozenset({b"authorization", b"x-api-key"})
+NOT_FORWARDED = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"accept-encoding", MARK_HEADER}
+NOT_RETURNED = HOP_BY_HOP | {b"content-length", b"date", b"server"}
+EVENTS = "text/event-stream"
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Inbound:
+    """A request as it goes to an endpoint. `path` goes onto the wire as it is, and so does `query`."""
+
+    path: str
+    query: str
+    headers: Headers
+    body: bytes
+    model: str
+    key: bytes
+    kept_by_one: bool = False  # it continues a response that one endpoint keeps, and nothing tells which
+    method: str = "POST"
+
+
+class Answer:
+    """An endpoint's answer. `body` is the beginning of it: all, where it is `whole`. `streams`: it is of events."""
+
+    def __init__(self, reply: aiohttp.ClientResponse, body: bytes, *, whole: bool) -> None:
+        self._reply, self.body, self.whole = reply, body, whole
+        self.status, self.streams = reply.status, reply.content_type == EVENTS
+        raw = [(n.lower(), v) for n, v in reply.raw_headers]
+        dropped = NOT_RETURNED | _named(raw)
+        self.headers = [(n, v) for n, v in raw if n not in dropped]
+        if whole:
+            self.headers.append((b"content-length", str(len(body)).encode()))
+
+    async def rest(self) -> AsyncIterator[bytes]:
+        """What comes after `body`, piece by piece: no buffer, the client's pace is the endpoint's."""
+        while not self.whole and (piece := await self._reply.content.readany()):
+            yield piece
+
+    def close(self) -> None:
+        """Ends the request wherever it is; one that is over leaves its connection to the next."""
+        self._reply.close()
+
+
+def pool(idle_seconds: float) -> aiohttp.ClientSession:
+    """Connections to all endpoints. There is no limit on a whole answer: a long stream is no fault, a silent one is."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS),
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds),
+    )
+
+
+class Upstream:
+    """Sends requests to endpoints. `forward_keys`: the client's key is the endpoint's to judge, not the gateway's."""
+
+    def __init__(self, session: aiohttp.ClientSession, *, forward_keys: bool) -> None:
+        self._session = session
+        self._dropped = NOT_FORWARDED if forward_keys else NOT_FORWARDED | KEYS
+
+    async def send(self, inbound: Inbound, endpoint: Endpoint) -> Answer:
+        """The answer as soon as it is worth passing on: a stream at once, a short one when all of it is there."""
+        query = f"?{inbound.query}" if inbound.query else ""
+        reply = await self._session.request(
+            inbound.method,
+            URL(f"http://{endpoint.address}{inbound.path}{query}", encoded=True),
+            headers=self._headers(inbound, endpoint),
+            data=_data(inbound),
+            allow_redirects=False,
+        )
+        try:
+            return await _begun(reply)
+        except BaseException:
+            reply.close()
+            raise
+
+    def _headers(self, inbound: Inbound, endpoint: Endpoint) -> list[tuple[str, str]]:
+        dropped = self._dropped | _named(inbound.headers)
+        headers = [(_text(n), _text(v)) for n, v in inbound.headers if n not in dropped]
+        if inbound.path == CREATE:
+            headers.append((_text(MARK_HEADER), mark(endpoint)))
+        return headers
+
+
+async def _begun(reply: aiohttp.ClientResponse) -> Answer:
+    if not 200 <= reply.status < 600:
+        raise aiohttp.ClientPayloadError(f"the endpoint answered with status {reply.status}")
+    if reply.content_type == EVENTS:
+        return Answer(reply, b"", whole=False)
+    body = bytearray()
+    while len(body) <= WHOLE_BYTES:
+        piece = await reply.content.readany()
+        if not piece:
+            return Answer(reply, bytes(body), whole=True)
+        body += piece
+    return Answer(reply, bytes(body), whole=False)
+
+
+def _data(inbound: Inbound) -> bytes | io.BytesIO | None:
+    if inbound.method != "POST":
+        return None
+    return inbound.body if len(inbound.body) < LARGE_BYTES else io.BytesIO(inbound.body)
+
+
+def _named(headers: Headers) -> frozenset[bytes]:
+    """Headers that the Connection header names: they are for the next hop alone (RFC 9110, section 7.6.1)."""
+    words = (word.strip().lower() for n, v in headers if n == b"connection" for word in v.split(b","))
+    return frozenset(words)
+
+
+def _text(raw: bytes) -> str:
+    """aiohttp sends text as UTF-8: bytes that are none are read as the Latin-1 that HTTP once was."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
