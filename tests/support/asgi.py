@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from forebay_operator import serving
+from forebay_operator.http_protocol import Protocol
 
 
 @contextlib.asynccontextmanager
@@ -21,8 +22,8 @@ async def on_loopback(app: ASGIApp, tls: ssl.SSLContext | None = None) -> AsyncI
     loop, state, config = asyncio.get_running_loop(), ServerState(), serving.server(app).config
     config.load()
 
-    def protocol() -> serving.Protocol:
-        return serving.Protocol(config, state, {}, loop)
+    def protocol() -> Protocol:
+        return Protocol(config, state, {}, loop)
 
     listener = await loop.create_server(protocol, sock=serving.bind("127.0.0.1", 0), ssl=tls)
     host, port = listener.sockets[0].getsockname()[:2]

@@ -33,12 +33,18 @@ class Front:
     telemetry: Telemetry
     client: httpx.AsyncClient
     address: str
+    load: Load
     routes: dict[str, Route]
     synced: bool = True
     keys: ApiKeys | None = None
 
     async def chat(self, **fields: object) -> httpx.Response:
         return await self.client.post("/v1/chat/completions", json=CHAT | fields)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is left of the requests that came."""
+        return bool(self.gateway.active or self.load.in_flight)
 
     def value(self, name: str, **labels: str) -> float:
         return self.telemetry.registry.get_sample_value(f"forebay_gateway_{name}", labels) or 0.0
@@ -63,7 +69,7 @@ async def gateway(
     """Serves these routes until the block ends."""
     telemetry, load = Telemetry(), Load(time.monotonic)
     async with upstream.pool(idle_timeout) as session:
-        door = upstream.Upstream(session, forward_keys=keys is None)
+        door = upstream.Upstream(session, idle_timeout, forward_keys=keys is None)
         app = Gateway(
             Exchange(Proxy(door, telemetry, load, time.monotonic), telemetry),
             Pages(Cards(session, time.monotonic), telemetry, lambda: front.routes, lambda: front.synced),
@@ -77,6 +83,6 @@ async def gateway(
             on_loopback(app) as address,
             httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, verify=False, timeout=30) as client,
         ):
-            front = Front(app, telemetry, client, address, dict(routes))
+            front = Front(app, telemetry, client, address, load, dict(routes))
             front.keys = ApiKeys.parse(keys) if keys is not None else None
             yield front

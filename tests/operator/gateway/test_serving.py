@@ -9,7 +9,7 @@ import sys
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from forebay_operator import serving
+from forebay_operator import http_protocol, serving
 from forebay_operator.cli import main
 from tests.support.asgi import Recorder, answering, on_loopback, piece, start
 
@@ -54,7 +54,7 @@ async def test_a_request_that_can_be_read_two_ways_or_none_is_refused_and_closed
 
 async def test_an_endless_head_is_refused() -> None:
     async with on_loopback(answering(200, {})) as address:
-        status, body = parts(await talk(address, b"GET / HTTP/1.1\r\nX: ", b"x" * serving.MAX_HEAD_BYTES))
+        status, body = parts(await talk(address, b"GET / HTTP/1.1\r\nX: ", b"x" * http_protocol.MAX_HEAD_BYTES))
     assert status == 400
     assert "head is longer" in json.dumps(body)
 
@@ -70,7 +70,7 @@ async def test_a_head_in_pieces_and_a_large_body_are_read() -> None:
 
 
 async def test_a_head_that_does_not_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.01)
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.01)
     async with on_loopback(answering(200, {})) as address:
         assert await talk(address) == b""
         assert await talk(address, b"GET / HTTP/1.1\r\nHo") == b""

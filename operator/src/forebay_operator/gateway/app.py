@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 async def _main(args: argparse.Namespace, source: Fixed | Watched, keys: KeyFile | None, socket: Any) -> None:
     telemetry, load = Telemetry(), Load(time.monotonic)
     async with upstream.pool(args.idle_timeout) as session:
-        door = upstream.Upstream(session, forward_keys=keys is None)
+        door = upstream.Upstream(session, args.idle_timeout, forward_keys=keys is None)
         gateway = Gateway(
             Exchange(Proxy(door, telemetry, load, time.monotonic), telemetry),
             Pages(Cards(session, time.monotonic), telemetry, lambda: source.routes, lambda: source.synced),

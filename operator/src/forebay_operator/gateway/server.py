@@ -51,7 +51,7 @@ class Gateway:
         self._exchange, self._pages, self._telemetry = exchange, pages, telemetry
         self._routes, self._keys = routes, keys
         self._max_body_bytes, self._room = max_body_bytes, Room(max_held_bytes)
-        self._active = 0
+        self.active = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._draining = False
@@ -66,12 +66,12 @@ class Gateway:
         try:
             await asyncio.wait_for(self._idle.wait(), grace)
         except TimeoutError:
-            log.warning("drain grace is over: in_flight=%d", self._active)
+            log.warning("drain grace is over: in_flight=%d", self.active)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._draining:
             send = _closing(send)
-        self._active += 1
+        self.active += 1
         self._idle.clear()
         try:
             response = await self._answer(scope, receive, send)
@@ -87,8 +87,8 @@ class Gateway:
             with contextlib.suppress(RuntimeError):  # an answer has begun: uvicorn cuts it off
                 await ours.response(scope["path"])(scope, receive, send)
         finally:
-            self._active -= 1
-            if not self._active:
+            self.active -= 1
+            if not self.active:
                 self._idle.set()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Response | None:

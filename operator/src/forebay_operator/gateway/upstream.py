@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from forebay_operator.gateway.keeping import CREATE, MARK_HEADER, mark
 CONNECT_SECONDS = 2.0
 KEEP_ALIVE_SECONDS = 3.0  # less than the endpoints' own, so that a pooled connection is seldom a closed one
 LARGE_BYTES = 1 << 20  # aiohttp sends more than this in pieces only if it comes as a file
+LOOK_SECONDS = 1.0
 WHOLE_BYTES = 1 << 20  # of an answer that is held until all of it is there; a longer one goes on as it comes
 HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"}
@@ -55,7 +57,7 @@ class Answer:
 
     async def rest(self) -> AsyncIterator[bytes]:
         """What comes after `body`, piece by piece: no buffer, the client's pace is the endpoint's."""
-        while not self.whole and (piece := await self._reply.content.readany()):
+        while not self.whole and (piece := await _piece(self._reply)):
             yield piece
 
     def close(self) -> None:
@@ -75,22 +77,24 @@ def pool(idle_seconds: float) -> aiohttp.ClientSession:
 
 
 class Upstream:
-    """Sends requests to endpoints. `forward_keys`: the client's key is the endpoint's to judge, not the gateway's."""
+    """Sends requests to endpoints. `forward_keys`: the client's key is the endpoint's to judge, not the gateway's.
 
-    def __init__(self, session: aiohttp.ClientSession, *, forward_keys: bool) -> None:
-        self._session = session
+    `idle_seconds`: how long an endpoint may be silent. The session's own timeout forgets those that say 100 Continue.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, idle_seconds: float, *, forward_keys: bool) -> None:
+        self._session, self._idle_seconds = session, idle_seconds
         self._dropped = NOT_FORWARDED if forward_keys else NOT_FORWARDED | KEYS
 
     async def send(self, inbound: Inbound, endpoint: Endpoint) -> Answer:
         """The answer as soon as it is worth passing on: a stream at once, a short one when all of it is there."""
         query = f"?{inbound.query}" if inbound.query else ""
-        reply = await self._session.request(
-            inbound.method,
-            URL(f"http://{endpoint.address}{inbound.path}{query}", encoded=True),
-            headers=self._headers(inbound, endpoint),
-            data=_data(inbound),
-            allow_redirects=False,
-        )
+        url = URL(f"http://{endpoint.address}{inbound.path}{query}", encoded=True)
+        headers = self._headers(inbound, endpoint)
+        async with asyncio.timeout(self._idle_seconds):
+            reply = await self._session.request(
+                inbound.method, url, headers=headers, data=_data(inbound), allow_redirects=False
+            )
         try:
             return await _begun(reply)
         except BaseException:
@@ -112,11 +116,28 @@ async def _begun(reply: aiohttp.ClientResponse) -> Answer:
         return Answer(reply, b"", whole=False)
     body = bytearray()
     while len(body) <= WHOLE_BYTES:
-        piece = await reply.content.readany()
+        piece = await _piece(reply)
         if not piece:
             return Answer(reply, bytes(body), whole=True)
         body += piece
     return Answer(reply, bytes(body), whole=False)
+
+
+async def _piece(reply: aiohttp.ClientResponse) -> bytes:
+    """The next bytes of the body; none at its end. ClientError, TimeoutError.
+
+    aiohttp (3.14) closes a connection whose chunks turn into garbage and tells no reader: looked for in a silence.
+    """
+    while True:
+        try:
+            async with asyncio.timeout(LOOK_SECONDS) as look:
+                return await reply.content.readany()
+        except TimeoutError:
+            if not look.expired():
+                raise
+        transport = reply.connection.transport if reply.connection else None
+        if transport is None or transport.is_closing():
+            raise aiohttp.ClientPayloadError("the endpoint's answer is no HTTP any more")
 
 
 def _data(inbound: Inbound) -> bytes | io.BytesIO | None:

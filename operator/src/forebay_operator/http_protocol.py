@@ -1,0 +1,113 @@
+"""What a connection may say, and for how long. The parser itself refuses what is no HTTP, or can be read two ways."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD_BYTES = 64 << 10
+HEAD_SECONDS = 30.0
+BODY_SECONDS = 130.0  # a little more than the gateway gives, which can say so
+UPGRADE = (b"upgrade", b"connection", b"http2-settings")
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's protocol, and: a request is bounded in time and, but for its body, in size; one that is broken gets a
+    JSON error; a wish for another protocol is passed over, and trailers are; the name in a verified client certificate
+    is in the scope (ASGI's TLS extension, `client_cert_name`)."""
+
+    _idle_bytes = 0  # received since the last head, piece of a body or end: of a head, or of what is between chunks
+    _in_body = False
+    _timer: asyncio.TimerHandle | None = None
+    _peer: str | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._peer = _common_name(transport.get_extra_info("peercert"))
+        self._expect_within(HEAD_SECONDS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        self._idle_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as e:
+            self._go_on_without_upgrade(data[e.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+        if self._idle_bytes > MAX_HEAD_BYTES:
+            self.send_400_response(f"The request's head is longer than {MAX_HEAD_BYTES} bytes.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {"tls": {"client_cert_name": self._peer}}
+        self._expect_within(HEAD_SECONDS)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_body:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """ValueError, and so 400, for codings of a body that are not undone here."""
+        if self._upgrades():
+            return
+        if [v.strip().lower() for n, v in self.headers if n == b"transfer-encoding"] not in ([], [b"chunked"]):
+            raise ValueError("only chunked bodies are understood")
+        self._idle_bytes, self._in_body = 0, True
+        self._expect_within(BODY_SECONDS)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._idle_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self._upgrades():
+            return
+        self._idle_bytes, self._in_body = 0, False
+        self._expect_nothing()
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        if self.transport.is_closing():
+            return
+        error = {"message": msg, "type": "invalid_request_error", "param": None, "code": "bad_request"}
+        body = json.dumps({"error": error}).encode()
+        head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n"
+        self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        self.transport.close()
+
+    def _upgrades(self) -> bool:
+        return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"
+
+    def _go_on_without_upgrade(self, rest: bytes) -> None:
+        """Reads the request again as one that wishes for nothing: the parser has stopped before its body."""
+        method, keeps = self.parser.get_method(), self.parser.should_keep_alive()
+        headers = [(n, v) for n, v in self.headers if n not in UPGRADE]
+        lines = [method + b" " + self.url + b" HTTP/1.1", *(n + b": " + v for n, v in headers)]
+        lines += [] if keeps else [b"connection: close"]
+        self.parser = httptools.HttpRequestParser(self)
+        self.data_received(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
+
+    def _expect_within(self, seconds: float) -> None:
+        """What comes next ends within so many seconds, or the connection does."""
+        self._expect_nothing()
+        self._timer = self.loop.call_later(seconds, self.transport.close)
+
+    def _expect_nothing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _common_name(certificate: dict[str, Any] | None) -> str | None:
+    subject = (certificate or {}).get("subject", ())
+    return next((value for part in subject for key, value in part if key == "commonName"), None)
