@@ -136,6 +136,7 @@ def application(
     strict_fields: bool = False,
     request_timeout: float | None = None,
     lora_root: Path | None = None,
+    reasoning: bool | None = None,
     on_broken: Callable[[str], None] = lambda _: None,
 ) -> Application:
     config = ServerConfig(
@@ -145,6 +146,7 @@ def application(
         strict_fields=strict_fields,
         request_timeout=request_timeout,
         lora_root=lora_root,
+        reasoning=reasoning,
     )
     return make_application(served(scheduler, step_seconds=step_seconds), config, on_broken)
 

@@ -98,6 +98,24 @@ def test_thoughts(thinking: bool, text: str, thought: str, said: str, num_calls:
     assert (answer.thought, answer.said, len(answer.calls)) == (thought, said, num_calls)
 
 
+@pytest.mark.parametrize("cut", [1, 3, 10_000])
+@pytest.mark.parametrize(
+    ("thinking", "text", "end"),
+    [
+        (False, "\n<think>hm</think>\n\nHello", len("\n<think>hm</think>")),
+        (True, "hm</think>x</think>", len("hm</think>")),
+        (True, "never ends", None),
+        (False, "<think>never ends", None),
+        (False, "plain</think>", 0),
+        (False, "<thin", 0),
+    ],
+)
+def test_where_thoughts_end(thinking: bool, text: str, end: int | None, cut: int) -> None:
+    parser = ReasoningParser(CallParser(HERMES, NAMES), thinking=thinking)
+    parsed(parser, text, cut)
+    assert parser.thought_end == end or (end is None and parser.thought_end > len(text))
+
+
 def test_the_family_is_told_by_the_chat_template() -> None:
     assert format_of("{{ '[TOOL_CALLS]' }}") is MISTRAL
     assert format_of("for each call <tool_call></tool_call>") is HERMES

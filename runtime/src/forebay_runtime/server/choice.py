@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from forebay_runtime.request import FinishReason, RequestOutput, TokenLogprobs
@@ -43,6 +44,7 @@ class Choice:
         self._logprobs_sum = 0.0
         self._text: list[str] = []
         self._rows: list[LogprobRow] = []
+        self._starts: list[int] = []  # of each shown token, in characters
         self.num_tokens = 0
         self.num_cached_tokens = 0
         self.finish_reason: FinishReason | None = None
@@ -84,6 +86,11 @@ class Choice:
         return pieces
 
     @property
+    def num_reasoning_tokens(self) -> int:
+        """Those of thoughts and of the marks around them, as far as pieces have been taken."""
+        return bisect_left(self._starts, self._parser.thought_end)
+
+    @property
     def mean_logprob(self) -> float:
         """Of all its tokens; 0 where logprobs were not asked for."""
         return self._logprobs_sum / max(1, self.num_tokens)
@@ -111,8 +118,10 @@ class Choice:
 
     def _show(self, token_id: int, logprobs: TokenLogprobs | None) -> None:
         data = b"" if token_id in self._skipped else self._tokenizer.token_bytes(token_id)
+        start = self._detokenizer.start_of(data)
+        self._starts.append(start)
         if logprobs is not None:
-            self._rows.append(LogprobRow(token_id, self._detokenizer.start_of(data), logprobs))
+            self._rows.append(LogprobRow(token_id, start, logprobs))
         text = self._detokenizer.push(data)
         if text:
             self._text.append(text)

@@ -47,6 +47,13 @@ class AnswerParser(Protocol):
 
     markers: frozenset[str]
 
+    @property
+    def thought_end(self) -> int:
+        """How far its thoughts and their marks reach, in characters of what was pushed: beyond all of it while they go
+        on, 0 where there are none.
+        """
+        ...
+
     def push(self, text: str) -> list[Piece]:
         """What has become certain with this text."""
         ...
@@ -60,6 +67,7 @@ class PlainParser:
     """All is said."""
 
     markers: frozenset[str] = frozenset()
+    thought_end = 0
 
     def push(self, text: str) -> list[Piece]:
         return [Said(text)] if text else []

@@ -24,6 +24,8 @@ class _Mode(enum.Enum):
 class CallParser:
     """`names`: the tools there are; what calls another is said, not called. `most` calls are told."""
 
+    thought_end = 0
+
     def __init__(self, tool_format: ToolFormat, names: frozenset[str], most: int | None = None) -> None:
         self._format, self._names, self._most = tool_format, names, most
         self.markers = frozenset(tool_format.brackets)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 from dataclasses import replace
 
 from forebay_runtime.text.answer import AnswerParser, Piece, Thought
@@ -37,11 +38,18 @@ class ReasoningParser:
         self.markers = inner.markers | {BEGIN, END}
         self._mode = _Mode.THINKING if thinking else _Mode.BEGINNING
         self._text = ""
+        self._num_chars = 0  # pushed, until thoughts have ended
+        self._thought_end = 0
         self._has_thought = False
+
+    @property
+    def thought_end(self) -> int:
+        return sys.maxsize if self._mode is _Mode.THINKING else self._thought_end
 
     def push(self, text: str) -> list[Piece]:
         if self._mode is _Mode.SAYING:
             return self._inner.push(text)
+        self._num_chars += len(text)
         self._text += text
         pieces: list[Piece] = []
         if self._mode is _Mode.BEGINNING:
@@ -78,6 +86,7 @@ class ReasoningParser:
         if at >= 0:
             thought, self._text = self._text[:at], self._text[at + len(END) :]
             self._mode = _Mode.ENDING
+            self._thought_end = self._num_chars - len(self._text)
             return self._thought(thought.rstrip())
         certain = len(self._text) - overlap(self._text, END)
         certain = len(self._text[:certain].rstrip())  # blanks before the end are no thought

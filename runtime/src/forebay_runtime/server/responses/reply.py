@@ -121,13 +121,12 @@ class ResponseReply:
 
     def _usage(self) -> Json:
         usage = self._generation.usage()
-        details = usage.get("completion_tokens_details") or {}
         cached = usage["prompt_tokens_details"]["cached_tokens"]
         return {
             "input_tokens": usage["prompt_tokens"],
             "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
             "output_tokens": usage["completion_tokens"],
-            "output_tokens_details": {"reasoning_tokens": details.get("reasoning_tokens", 0)},
+            "output_tokens_details": dict(usage["completion_tokens_details"]),
             "total_tokens": usage["total_tokens"],
         }
 
