@@ -123,3 +123,13 @@ async def test_openai_s_client_works_unchanged() -> None:
         official = openai.AsyncOpenAI(base_url="http://toy/v1", api_key="none", http_client=connection)
         answer = await official.embeddings.create(model=NAME, input=["the river", "the mill"])
         assert [d.embedding for d in answer.data] == [await vector(client, t) for t in ("the river", "the mill")]
+
+
+@pytest.mark.parametrize("size", [256, 5000])
+async def test_an_input_that_is_too_long_is_told_in_its_own_words(client: Client, size: int) -> None:
+    for long in ("x " * size, [5] * size):
+        reply = await client.post("/v1/embeddings", json={"model": NAME, "input": long})
+        error = reply.json()["error"]
+        assert (reply.status_code, error["code"], error["param"]) == (400, "context_length_exceeded", "input")
+        assert "255 tokens, but the input" in error["message"]
+        assert not {"answer", "prompt"} & set(error["message"].replace(".", "").split())

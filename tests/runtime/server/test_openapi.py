@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -88,6 +89,17 @@ async def test_refusals_are_as_it_says(client: Client, path: str, body: Json) ->
     reply = await client.post(path, json=asked)
     assert reply.status_code == (404 if body["model"] == "other" else 400)
     check(told, content_of(told, "post", path, reply), reply.json())
+
+
+@pytest.mark.parametrize("path", sorted({path for path, _ in ASKED} | {"/v1/load_lora_adapter"}))
+async def test_encoded_and_large_bodies_are_refused_as_it_says(tmp_path: Path, path: str) -> None:
+    async with running(application(lora_root=tmp_path)) as client:
+        told = (await client.get("/openapi.json")).json()
+        encoded = await client.post(path, content=b"{}", headers={"Content-Encoding": "gzip"})
+        large = await client.post(path, content=b" " * 200_000)
+    for reply, status in ((encoded, 415), (large, 413)):
+        assert reply.status_code == status
+        check(told, content_of(told, "post", path, reply), reply.json())
 
 
 async def test_streams_and_what_is_read_are_as_it_says(client: Client) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from forebay_runtime.text.grammar import GrammarCompiler
+from forebay_runtime.text.grammar import GrammarCompiler, num_bytes
 from forebay_runtime.text.grammar_source import GrammarError, GrammarKind, GrammarSource, choice, json_schema
 from forebay_runtime.text.grammar_trial import GrammarTrial
 from forebay_runtime.text.matcher import Words
@@ -162,6 +162,18 @@ def test_a_grammar_that_takes_too_long_ends_its_trial_and_nothing_else(tokenizer
 def test_a_grammar_is_compiled_once(compiler: GrammarCompiler) -> None:
     source = regex("once")
     assert compiler.compile(source) is compiler.compile(regex("once"))
+
+
+def test_the_grammars_that_are_kept_are_bounded_in_bytes_and_the_latest_stay(tokenizer: Tokenizer) -> None:
+    small, large = choice(["a"]), choice(["a" * 50_000])
+    bounded = GrammarCompiler(tokenizer, tokenizer.vocab_size, max_bytes=num_bytes(large) + num_bytes(small))
+    others = [choice([f"{i}"]) for i in range(3)]
+    for source in (*others, small, large):
+        bounded.compile(source)
+        assert bounded.num_bytes <= num_bytes(large) + num_bytes(small)
+    assert [source for source in (*others, small, large) if bounded.known(source)] == [small, large]
+    bounded.compile(small)
+    assert bounded.num_bytes == num_bytes(small) + num_bytes(large)
 
 
 def test_a_model_that_never_ends_an_answer_keeps_no_grammar() -> None:

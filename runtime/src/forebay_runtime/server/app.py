@@ -98,7 +98,8 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
     async def openapi(_request: Request) -> Response:
         return described()
 
-    embeddings = Embeddings(service, reader, Pooling(config.pooling), min(WAVE, served.scheduler.max_num_seqs))
+    inputs = PromptReader(served.tokenizer, None, style.tool_format, served.vocab_size, max_model_len, answered=False)
+    embeddings = Embeddings(service, inputs, Pooling(config.pooling), min(WAVE, served.scheduler.max_num_seqs))
     chat = ChatDialect(reader, served.tokenizer, style)
     routes: list[BaseRoute] = [
         Route("/v1/chat/completions", GenerationEndpoint(service, chat), methods=["POST"]),

@@ -27,7 +27,10 @@ def num_prompts(prompt: object) -> int:
 
 
 class PromptReader:
-    """Of one model. Thread-safe, so that long texts can be read off the event loop."""
+    """Of one model. Thread-safe, so that long texts can be read off the event loop.
+
+    `answered`: the model goes on from its prompts, which is told where one leaves no room for that.
+    """
 
     def __init__(
         self,
@@ -36,10 +39,12 @@ class PromptReader:
         tool_format: ToolFormat,
         vocab_size: int,
         max_model_len: int,
+        *,
+        answered: bool = True,
     ) -> None:
         self._tokenizer, self._template = tokenizer, template
         self._prompter = None if template is None else ToolPrompter(template, tool_format)
-        self._vocab_size, self._max_model_len = vocab_size, max_model_len
+        self._vocab_size, self._max_model_len, self._answered = vocab_size, max_model_len, answered
         # No text longer than this fits; twice, because a normalizer may shorten it.
         self._max_chars = 2 * max_model_len * tokenizer.longest_piece
 
@@ -95,12 +100,15 @@ class PromptReader:
             raise self._too_long(f"of {num_chars} characters has more than {2 * self._max_model_len}", param)
 
     def _too_long(self, size: str, param: str) -> RequestError:
-        return RequestError(
-            f"This model's maximum context length is {self._max_model_len} tokens, but the prompt {size} tokens, "
-            "and the answer needs at least 1. Please shorten the prompt.",
-            code="context_length_exceeded",
-            param=param,
-        )
+        if self._answered:
+            most = f"This model's maximum context length is {self._max_model_len} tokens"
+            message = (
+                f"{most}, but the prompt {size} tokens, and the answer needs at least 1. Please shorten the prompt."
+            )
+        else:
+            most = f"This model makes vectors of up to {self._max_model_len - 1} tokens"
+            message = f"{most}, but the prompt {size} tokens. Please shorten the prompt."
+        return RequestError(message, code="context_length_exceeded", param=param)
 
 
 def variables_of(chat: Conversation) -> dict[str, Any]:

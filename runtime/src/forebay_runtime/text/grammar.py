@@ -12,15 +12,21 @@ from forebay_runtime.text.grammar_trial import GrammarTrial
 from forebay_runtime.text.matcher import Words, make_matcher, make_vocabulary
 from forebay_runtime.text.tokenizer import Tokenizer
 
-_MAX_CACHED = 128
+MAX_BYTES = 64 << 20
+# What a grammar takes, measured: some 26 bytes a character of its text, and classes of Unicode half a megabyte.
+_BYTES_A_CHARACTER, _BYTES_AT_LEAST = 32, 512 << 10
 
 
 class GrammarCompiler:
-    """Of one model. Thread-safe; grammars that were asked for lately are kept. `vocab_size`: rows of the embedding."""
+    """Of one model. Thread-safe; grammars that were asked for lately are kept, in `max_bytes` or about that.
 
-    def __init__(self, tokenizer: Tokenizer, vocab_size: int) -> None:
-        self._tokenizer, self._vocab_size = tokenizer, vocab_size
+    `vocab_size`: rows of the embedding.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int, max_bytes: int = MAX_BYTES) -> None:
+        self._tokenizer, self._vocab_size, self._max_bytes = tokenizer, vocab_size, max_bytes
         self._cache: OrderedDict[GrammarSource, Grammar] = OrderedDict()
+        self.num_bytes = 0  # of those that are kept
         self._cache_lock, self._compile_lock = threading.Lock(), threading.Lock()
         self._vocabulary: Any = None
         self._trial: GrammarTrial | None = None
@@ -36,12 +42,20 @@ class GrammarCompiler:
     def compile(self, source: GrammarSource) -> Grammar:
         """May take seconds for a large one. GrammarError says in one line why the source can't be kept."""
         with self._compile_lock:
-            grammar = self.known(source) or self._compile(source)
-            with self._cache_lock:
-                self._cache[source] = grammar
-                if len(self._cache) > _MAX_CACHED:
-                    self._cache.popitem(last=False)
+            known = self.known(source)
+            if known is not None:
+                return known
+            grammar = self._compile(source)
+            self._keep(source, grammar)
             return grammar
+
+    def _keep(self, source: GrammarSource, grammar: Grammar) -> None:
+        with self._cache_lock:
+            self._cache[source] = grammar
+            self.num_bytes += num_bytes(source)
+            while self.num_bytes > self._max_bytes:
+                dropped, _ = self._cache.popitem(last=False)
+                self.num_bytes -= num_bytes(dropped)
 
     def _compile(self, source: GrammarSource) -> Grammar:
         if self._trial is None:
@@ -60,3 +74,8 @@ class GrammarCompiler:
 
     def _encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False)
+
+
+def num_bytes(source: GrammarSource) -> int:
+    """Of what is compiled from it, about."""
+    return _BYTES_AT_LEAST + _BYTES_A_CHARACTER * (len(source.text) + len(source.frame or ""))

@@ -187,6 +187,29 @@ async def test_a_background_response_is_cancelled(client: Client) -> None:
     assert (await client.get(f"{PATH}/{again['id']}")).status_code == 404
 
 
+async def test_only_a_response_with_an_answer_is_continued(client: Client) -> None:
+    begun = await create(client, background=True, max_output_tokens=None, ignore_eos=True)
+    for status in ("in_progress", "cancelled"):
+        if status == "cancelled":
+            await client.post(f"{PATH}/{begun['id']}/cancel")
+        refused = await client.post(PATH, json=body(previous_response_id=begun["id"]))
+        assert refused.status_code == 400
+        error = refused.json()["error"]
+        assert (error["code"], error["param"]) == ("response_not_completed", "previous_response_id")
+        assert status in error["message"]
+    cut = await create(client, max_output_tokens=2)
+    assert cut["status"] == "incomplete"
+    assert (await create(client, previous_response_id=cut["id"]))["status"] in ("completed", "incomplete")
+
+
+async def test_a_response_that_failed_is_not_continued() -> None:
+    async with running(application(request_timeout=0.2, step_seconds=0.01)) as client:
+        asked = body(background=True, stream=True, max_output_tokens=None, ignore_eos=True)
+        begun = events_of((await client.post(PATH, json=asked)).text)[0]["response"]
+        refused = await client.post(PATH, json=body(previous_response_id=begun["id"]))
+    assert "failed" in refused.json()["error"]["message"]
+
+
 async def test_a_background_response_that_can_t_be_made_is_refused_at_once(client: Client) -> None:
     refused = await client.post(PATH, json=body(background=True, input="x " * 300))
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")

@@ -22,7 +22,7 @@ from forebay_runtime.server.responses.wire import ResponsesRequest
 
 Schema = type[BaseModel]
 
-_ASKED_WRONGLY = (400, 413)
+_ASKED_WRONGLY = (400, 413, 415)
 _GENERATING = (*_ASKED_WRONGLY, 404, 429, 500, 503, 504)
 _RESPONSE_ID = {"name": "response_id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 

@@ -53,7 +53,7 @@ class ResponsesDialect:
         _refuse_unsupported(body)
         context: list[Json] = []
         if wire.previous_response_id is not None:
-            context = self._store.get(wire.previous_response_id, "previous_response_id").conversation()
+            context = _continued(self._store.get(wire.previous_response_id, "previous_response_id"))
         try:
             chat = self._chat.parse(chat_body(wire, [*_ITEMS.validate_python(context), *wire.input]))
         except RequestError as e:
@@ -84,6 +84,17 @@ class ResponsesDialect:
                 self._store.put(asked.record(response))
 
         return ResponseReply(asked.wire, generation, self._chat.shape(asked.chat), head, keep)
+
+
+def _continued(record: Record) -> list[Json]:
+    """RequestError 400 where there is no answer to go on from, or not all of it yet."""
+    status = record.response["status"]
+    if status not in ("completed", "incomplete"):
+        message = (
+            f"previous_response_id: the response is {status}; only one that has ended with an answer is continued."
+        )
+        raise RequestError(message, code="response_not_completed", param="previous_response_id")
+    return record.conversation()
 
 
 def _refuse_unsupported(body: dict[str, Any]) -> None:
