@@ -5,7 +5,7 @@ import pytest
 from forebay_operator.engines import forebay
 from forebay_operator.program import MODEL_DIRECTORY, PORT, fetch_arguments
 from forebay_operator.resource import Spec
-from forebay_runtime.__main__ import parser
+from forebay_runtime.arguments import parser
 
 EVERYTHING = {
     "model": {"source": "hf://org/name@main", "servedName": "--模型 1", "contextLength": 4096},

@@ -17,7 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from forebay_operator.endpoints import Endpoint, Route, Service
 from forebay_operator.gateway.keeping import MARK_HEADER, keeper, mark
-from forebay_runtime.__main__ import main, parser
+from forebay_runtime.__main__ import main
+from forebay_runtime.arguments import parser
 from tests.support.toy_server import NAME
 
 GAUGES = {"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "forebay_draining"}
@@ -132,7 +133,7 @@ def test_the_gateways_mark_begins_the_id_of_a_response(lasting_toy: Toy, backgro
     word = mark(Endpoint("10.0.0.1:8000", "llama-1"))
     asked = {"model": NAME, "input": "the mill", "max_output_tokens": 2, "background": background}
     made = httpx.post(f"{lasting_toy.url}/v1/responses", json=asked, headers={MARK_HEADER.decode(): word}).json()["id"]
-    service = Route(Service("", "toy", NAME), (Endpoint("10.0.0.1:8000", "llama-1"),))
+    service = Route(Service("", "toy", (NAME,)), (Endpoint("10.0.0.1:8000", "llama-1"),))
     assert keeper(f"/v1/responses/{made}", {NAME: service})[1].pod == "llama-1"
     assert httpx.get(f"{lasting_toy.url}/v1/responses/{made}").status_code == 200
     wrong = httpx.post(f"{lasting_toy.url}/v1/responses", json=asked, headers={MARK_HEADER.decode(): "llama-1"})

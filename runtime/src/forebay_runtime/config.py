@@ -1,4 +1,4 @@
-"""Frozen configuration of the runtime. Built by __main__ from argv and the environment; nothing below reads either."""
+"""Frozen configuration. arguments.py builds it from argv and the environment; no one else reads them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from functools import partial
 from forebay_runtime.server.constraints import Constraint, constraint_of, not_kept
 from forebay_runtime.server.dialects import Plan
 from forebay_runtime.server.prompts import Prompt
-from forebay_runtime.server.protocol import ChatCompletionRequest, NamedTool
+from forebay_runtime.server.protocol import ChatCompletionRequest
+from forebay_runtime.server.tools import NamedTool
 from forebay_runtime.text.answer import AnswerParser, PlainParser
 from forebay_runtime.text.call_parser import CallParser
 from forebay_runtime.text.grammar_source import GrammarError

@@ -12,8 +12,6 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import orjson
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from forebay_runtime.adapter import Adapter
@@ -27,6 +25,7 @@ from forebay_runtime.server.constraints import Constraint, not_kept
 from forebay_runtime.server.deadline import deadline
 from forebay_runtime.server.dialects import Asked, Dialect, Generated, Head, Reply
 from forebay_runtime.server.generation import Generation, Order
+from forebay_runtime.server.json_reply import json_reply
 from forebay_runtime.server.keeper import keeper
 from forebay_runtime.server.loop import EngineLoop
 from forebay_runtime.server.metrics import Metrics
@@ -114,7 +113,7 @@ class GenerationEndpoint(Generic[Asked]):
             if generation.error is not None:
                 raise errors.generation_failed(generation.error)
             whole = reply.whole()
-        await Response(orjson.dumps(whole), media_type="application/json")(scope, receive, send)
+        await json_reply(whole)(scope, receive, send)
 
     async def _read(self, size: int, function: Callable[[Given], Made], given: Given) -> Made:
         """Off the event loop where it could take long."""

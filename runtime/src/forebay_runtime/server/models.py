@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
 from forebay_runtime.server.adapters.registry import AdapterRegistry
+from forebay_runtime.server.json_reply import json_reply
 from forebay_runtime.server.names import ServedNames
 
 
@@ -20,10 +20,10 @@ class Models:
         self._max_model_len, self._created = max_model_len, created
 
     async def list(self, _request: Request) -> Response:
-        return self._reply({"object": "list", "data": [self._model(name) for name in self._names.all]})
+        return json_reply({"object": "list", "data": [self._model(name) for name in self._names.all]})
 
     async def retrieve(self, request: Request) -> Response:
-        return self._reply(self._model(self._names.check(request.path_params["model"])))
+        return json_reply(self._model(self._names.check(request.path_params["model"])))
 
     def _model(self, name: str) -> dict[str, Any]:
         loaded = self._adapters.by_name.get(name)
@@ -36,6 +36,3 @@ class Models:
             "parent": None if loaded is None else self._names.first,
             "max_model_len": self._max_model_len,
         }
-
-    def _reply(self, value: object) -> Response:
-        return Response(orjson.dumps(value), media_type="application/json")

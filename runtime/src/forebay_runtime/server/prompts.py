@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forebay_runtime.request import RequestError
-from forebay_runtime.server.protocol import Conversation
+from forebay_runtime.server.conversation import Conversation
 from forebay_runtime.text.chat import RESERVED, ChatTemplate
 from forebay_runtime.text.tokenizer import Tokenizer
 from forebay_runtime.text.tool_formats import ToolFormat

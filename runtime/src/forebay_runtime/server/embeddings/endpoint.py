@@ -8,8 +8,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from forebay_runtime.adapter import Adapter
@@ -22,6 +20,7 @@ from forebay_runtime.server.embeddings.vectors import as_base64, as_floats, norm
 from forebay_runtime.server.embeddings.wire import EmbeddingsRequest
 from forebay_runtime.server.endpoint import Service
 from forebay_runtime.server.errors import TIMED_OUT, generation_failed
+from forebay_runtime.server.json_reply import json_reply
 from forebay_runtime.server.prompts import Prompt, PromptReader, num_prompts
 from forebay_runtime.server.wire import parse, renamed
 
@@ -59,7 +58,7 @@ class Embeddings:
             "model": name,
             "usage": {"prompt_tokens": num_tokens, "total_tokens": num_tokens},
         }
-        await Response(orjson.dumps(reply), media_type="application/json")(scope, receive, send)
+        await json_reply(reply)(scope, receive, send)
 
     async def _compute(self, wire: EmbeddingsRequest, requests: Sequence[Request]) -> list[Vector]:
         vectors: list[Vector] = []

@@ -6,12 +6,12 @@ import asyncio
 from contextvars import copy_context
 from typing import Any
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
 from forebay_runtime.server.body import read_object
 from forebay_runtime.server.endpoint import Service
+from forebay_runtime.server.json_reply import json_reply
 from forebay_runtime.server.messages.dialect import TokenCount
 
 
@@ -24,7 +24,7 @@ class CountTokens:
         count = await asyncio.get_running_loop().run_in_executor(
             self._service.text_thread, copy_context().run, self._count, body
         )
-        return Response(orjson.dumps({"input_tokens": count}), media_type="application/json")
+        return json_reply({"input_tokens": count})
 
     def _count(self, body: dict[str, Any]) -> int:
         chat = self._counting.parse(body)

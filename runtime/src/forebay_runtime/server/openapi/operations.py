@@ -11,14 +11,9 @@ from forebay_runtime.server.adapters.wire import LoadAdapterRequest, UnloadAdapt
 from forebay_runtime.server.embeddings.wire import EmbeddingsRequest
 from forebay_runtime.server.messages.wire import CountTokensRequest, MessagesRequest
 from forebay_runtime.server.openapi import schemas
-from forebay_runtime.server.protocol import (
-    ChatCompletionRequest,
-    CompletionRequest,
-    DetokenizeRequest,
-    TokenizeChat,
-    TokenizeText,
-)
+from forebay_runtime.server.protocol import ChatCompletionRequest, CompletionRequest
 from forebay_runtime.server.responses.wire import ResponsesRequest
+from forebay_runtime.server.tokenization.wire import DetokenizeRequest, TokenizeChat, TokenizeText
 
 Schema = type[BaseModel]
 

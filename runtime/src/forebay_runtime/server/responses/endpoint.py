@@ -6,7 +6,6 @@ import asyncio
 import time
 from typing import Any
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
@@ -14,6 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from forebay_runtime.request import RequestError
 from forebay_runtime.server import sse
 from forebay_runtime.server.endpoint import GenerationEndpoint
+from forebay_runtime.server.json_reply import json_reply
 from forebay_runtime.server.responses.dialect import AskedResponse
 from forebay_runtime.server.responses.recording import Recording
 from forebay_runtime.server.responses.reply import ResponseReply
@@ -38,7 +38,7 @@ class CreateResponse:
             await self._generations.answer(asked, size, arrival, scope, receive, send)
             return
         begun = await self._begin(asked, size, arrival, scope)
-        reply = _json(begun) if asked.recording is None else _events(asked.recording, 0)
+        reply = json_reply(begun) if asked.recording is None else _events(asked.recording, 0)
         await reply(scope, receive, send)
 
     async def _begin(self, asked: AskedResponse, size: int, arrival: float, scope: Scope) -> Json:
@@ -85,7 +85,7 @@ class KeptResponses:
     def _retrieve(self, request: Request) -> Response:
         record = self._get(request)
         if request.query_params.get("stream", "false") != "true":
-            return _json(record.response)
+            return json_reply(record.response)
         if record.recording is None:
             message = "stream: only a response made with background and stream can be streamed again."
             raise RequestError(message, code="invalid_value", param="stream")
@@ -99,13 +99,13 @@ class KeptResponses:
         if record.making is not None:
             record.making.cancel()
             await asyncio.wait([record.making])
-        return _json(self._get(request).response)
+        return json_reply(self._get(request).response)
 
     def _delete(self, request: Request) -> Response:
         record = self._store.delete(request.path_params["response_id"])
         if record.making is not None:
             record.making.cancel()
-        return _json({"id": record.response_id, "object": "response", "deleted": True})
+        return json_reply({"id": record.response_id, "object": "response", "deleted": True})
 
     async def input_items(self, request: Request) -> Response:
         items = list(self._get(request).input)
@@ -120,7 +120,7 @@ class KeptResponses:
             if after not in ids:
                 raise RequestError(f"after: there is no item {after[:64]!r}.", code="invalid_value", param="after")
             items = items[ids.index(after) + 1 :]
-        return _json(_page(items, _count(request, "limit", _ITEMS_A_PAGE)))
+        return json_reply(_page(items, _count(request, "limit", _ITEMS_A_PAGE)))
 
     def _get(self, request: Request) -> Record:
         return self._store.get(request.path_params["response_id"])
@@ -150,7 +150,3 @@ def _events(recording: Recording, first: int) -> Response:
 
 async def _nowhere(_message: Message) -> None:
     """Takes the place of a connection where nobody reads."""
-
-
-def _json(value: Json) -> Response:
-    return Response(orjson.dumps(value), media_type="application/json")

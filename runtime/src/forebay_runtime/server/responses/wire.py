@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from forebay_runtime.server.protocol import MAX_LOGPROBS, RefusalPart, Sampling
+from forebay_runtime.server.chat_messages import RefusalPart
+from forebay_runtime.server.protocol import MAX_LOGPROBS, Sampling
 from forebay_runtime.server.wire import Wire, at_fault
 
 MOST_INPUT_ITEMS = 4096

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
 from forebay_runtime.request import RequestError
 from forebay_runtime.server.body import read_object
 from forebay_runtime.server.endpoint import Service
+from forebay_runtime.server.json_reply import json_reply
 from forebay_runtime.server.prompts import PromptReader
-from forebay_runtime.server.protocol import DetokenizeRequest, TokenizeChat, TokenizeText
+from forebay_runtime.server.tokenization.wire import DetokenizeRequest, TokenizeChat, TokenizeText
 from forebay_runtime.server.wire import parse
 
 
@@ -28,7 +28,7 @@ class Tokenization:
         self._service.names.check(wire.model)
         token_ids = await asyncio.get_running_loop().run_in_executor(self._service.text_thread, self._encode, wire)
         most = self._service.max_model_len
-        return _json({"count": len(token_ids), "max_model_len": most, "tokens": token_ids})
+        return json_reply({"count": len(token_ids), "max_model_len": most, "tokens": token_ids})
 
     async def detokenize(self, request: Request) -> Response:
         wire = parse(DetokenizeRequest, await self._body(request))
@@ -36,7 +36,7 @@ class Tokenization:
         wrong = next((i for i in wire.tokens if i >= self._service.vocab_size), None)
         if wrong is not None:
             raise RequestError(f"tokens: {wrong} is no token id of this model.", code="invalid_value", param="tokens")
-        return _json({"prompt": self._service.tokenizer.decode(wire.tokens)})
+        return json_reply({"prompt": self._service.tokenizer.decode(wire.tokens)})
 
     async def _body(self, request: Request) -> dict[str, Any]:
         body, _ = await read_object(request.scope, request.receive, self._service.max_body_bytes)
@@ -48,7 +48,3 @@ class Tokenization:
         text = wire.prompt if wire.prompt is not None else wire.content
         special = wire.add_special if wire.add_special_tokens is None else wire.add_special_tokens
         return self._service.tokenizer.encode(text or "", add_special_tokens=special is not False)
-
-
-def _json(value: Any) -> Response:
-    return Response(orjson.dumps(value), media_type="application/json")
