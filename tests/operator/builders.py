@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from forebay_operator.api_names import FIELD_OWNER, REVISION_LABEL
+from forebay_operator.api_names import COMPONENT, COMPONENT_LABEL, FIELD_OWNER, REVISION_LABEL
 from forebay_operator.config import Config
 from forebay_operator.observed import Manifest, Observed, parse_pod, parse_workload
 from forebay_operator.resource import InferenceService, Status, parse
@@ -62,7 +62,14 @@ def live_deployment(
     return live(manifest, observedGeneration=seen, **counts)
 
 
-def pod_body(name: str, revision: str, *, ready: bool = False, container: Mapping[str, Any] | None = None) -> Manifest:
+def pod_body(
+    name: str,
+    revision: str,
+    *,
+    ready: bool = False,
+    component: str = COMPONENT,
+    container: Mapping[str, Any] | None = None,
+) -> Manifest:
     condition = {"type": "Ready", "status": "True" if ready else "False"}
     box = {
         "name": "runtime",
@@ -72,7 +79,11 @@ def pod_body(name: str, revision: str, *, ready: bool = False, container: Mappin
         "state": {"running": {}},
     }
     return {
-        "metadata": {"name": name, "creationTimestamp": CREATED, "labels": {REVISION_LABEL: revision}},
+        "metadata": {
+            "name": name,
+            "creationTimestamp": CREATED,
+            "labels": {REVISION_LABEL: revision, COMPONENT_LABEL: component},
+        },
         "status": {
             "podIP": "10.0.0.9",
             "phase": "Running",

@@ -114,6 +114,8 @@ class Mirror:
         ours = live is not None and MANAGED_LABEL in (live["metadata"].get("labels") or {})
         return {**copy.deepcopy(live), "kind": kind} if live and ours else None
 
+    absent: frozenset[str] = frozenset()
+
     def pods(self, key: tuple[str, str]) -> tuple[Pod, ...]:
         return self.seen
 

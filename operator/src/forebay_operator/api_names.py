@@ -10,6 +10,7 @@ FIELD_OWNER = "forebay-operator"  # the field manager of server-side apply
 MANAGED_LABEL, MANAGED_BY = "app.kubernetes.io/managed-by", "forebay-operator"
 MANAGED = f"{MANAGED_LABEL}={MANAGED_BY}"  # a selector of everything that the operator made, and of its pods
 COMPONENT_LABEL, COMPONENT = "app.kubernetes.io/component", "runtime"
+WORKER = "worker"  # component of pods that compute for another one, which serves
 SERVICE_LABEL = f"{GROUP}/inferenceservice"
 REVISION_LABEL = f"{GROUP}/revision"
 ROTATION_LABEL, IN_ROTATION, OUT_OF_ROTATION = f"{GROUP}/rotation", "in", "out"  # whether a pod gets new requests

@@ -31,7 +31,8 @@ def root_cause(spec: Spec, observed: Observed, revision: str) -> Cause | None:
         return missing
     if (words := observed.failed_creation.get(revision)) is not None:
         return _no_pods(words)
-    found = (_stalled(p, observed.stalled) or _of_pod(p) for p in observed.pods_of(revision) if not p.ready)
+    pods = [*observed.pods_of(revision), *observed.workers_of(revision)]
+    found = (_stalled(p, observed.stalled) or _of_pod(p) for p in pods if not p.ready)
     return next((c for c in found if c), None)
 
 

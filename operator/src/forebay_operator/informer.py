@@ -24,6 +24,7 @@ ACCOUNT = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
 WATCH_SECONDS = 60  # the server ends a watch after this; a watch that dies silently is noticed soon after
 PAGE = 500
 FIRST_DELAY, LAST_DELAY = 0.5, 15.0
+ABSENT_DELAY = 30.0  # until a kind that the API server does not know is asked for again
 
 
 class ApiError(Exception):
@@ -130,6 +131,8 @@ Change = tuple[T | None, T | None]  # before, after; None: not there
 class Informer(Generic[T]):
     """The objects of one kind as they are now. While the API server is away, the last known ones stay.
 
+    A kind that is `optional` may be unknown to the API server: `absent` says so, and it is asked again now and then.
+
     `keep` takes from an object what is worth its memory; `changed` is told what has changed, with each list and event.
     What the process itself has written is taken in at once (`wrote`, `removed`), so that it is never blind to its own
     doings: an older state that the watch still brings is passed over, and one that is known already is no change.
@@ -143,12 +146,14 @@ class Informer(Generic[T]):
         changed: Callable[[Sequence[Change[T]]], None],
         *,
         selector: str = "",
+        optional: bool = False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._api, self._path, self._keep, self._changed, self._sleep = api, path, keep, changed, sleep
         self._selection = {"labelSelector": selector} if selector else {}
         self._objects: dict[str, Held[T]] = {}
         self._seen = 0  # the latest version of a list or event
+        self._optional, self.absent = optional, False
         self._synced = asyncio.Event()
 
     @property
@@ -179,10 +184,15 @@ class Informer(Generic[T]):
         while True:
             try:
                 version = await self._list()
-                delay = FIRST_DELAY
+                delay, self.absent = FIRST_DELAY, False
                 while True:
                     version = await self._follow(version)
             except (aiohttp.ClientError, OSError, TimeoutError, ApiError, ValueError) as e:
+                if self._optional and isinstance(e, ApiError) and e.status == 404:
+                    self.absent = True
+                    self._replace({}, self._seen)
+                    await self._sleep(ABSENT_DELAY)
+                    continue
                 expired = isinstance(e, ApiError) and e.status == 410
                 log.log(
                     logging.INFO if expired else logging.WARNING,

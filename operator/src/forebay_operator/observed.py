@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from forebay_operator.api_names import (
+    COMPONENT_LABEL,
     CREDENTIALS_ANNOTATION,
     DELETION_COST,
     DRAINING_ANNOTATION,
@@ -16,6 +17,7 @@ from forebay_operator.api_names import (
     OUT_OF_ROTATION,
     REVISION_LABEL,
     ROTATION_LABEL,
+    WORKER,
 )
 from forebay_operator.reports import Footprint, Loading
 from forebay_operator.resource import InferenceService
@@ -34,6 +36,7 @@ class ChildKind:
     version: str
     plural: str
     suffix: str = ""
+    optional: bool = False  # whether there are clusters without it
 
     @property
     def api_version(self) -> str:
@@ -59,6 +62,7 @@ CHILD_KINDS = {
     k.kind: k
     for k in (
         ChildKind("Deployment", "apps", "v1", "deployments"),
+        ChildKind("LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "-group", optional=True),
         ChildKind("Service", "", "v1", "services"),
         ChildKind("HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers"),
         ChildKind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets"),
@@ -127,6 +131,7 @@ class Pod:
     containers: tuple[Container, ...]
     deletion_cost: int | None
     draining_since: datetime | None = None  # when it was taken out of rotation
+    worker: bool = False  # computes for another pod, which serves
     accelerators: Mapping[str, int] = field(default_factory=dict)  # what its containers hold, such as nvidia.com/gpu: 1
 
     @property
@@ -137,7 +142,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The Deployment, as far as decisions need it."""
+    """The Deployment or LeaderWorkerSet, as far as decisions need it."""
 
     generation: int
     observed_generation: int
@@ -162,11 +167,14 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """`children` are live objects by kind; `load` is requests in flight by pod, and without an entry unknown;
-    `rival` is an older resource with the same model name; `failed_creation` is why no pod can be made."""
+    """`children` are live objects by kind; `pods` are those that serve, or are to, `workers` compute for them; `load`
+    is requests in flight by pod, and without an entry unknown; `rival` is an older resource with the same model name;
+    `failed_creation` is why no pod can be made."""
 
     children: Mapping[str, Manifest] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
+    workers: tuple[Pod, ...] = ()
+    absent: frozenset[str] = frozenset()  # kinds that the cluster does not know
     failed_creation: Mapping[str, str] = field(default_factory=dict)  # revision -> the API server's words
     credentials: Credentials | None = None
     rival: str | None = None
@@ -177,16 +185,20 @@ class Observed:
 
     @property
     def workload(self) -> Workload | None:
-        live = self.children.get("Deployment")
+        live = self.children.get("Deployment") or self.children.get("LeaderWorkerSet")
         return None if live is None else parse_workload(live)
 
     def pods_of(self, revision: str) -> list[Pod]:
         return [p for p in self.pods if p.revision == revision and not p.deleting]
 
+    def workers_of(self, revision: str) -> list[Pod]:
+        return [p for p in self.workers if p.revision == revision and not p.deleting]
+
 
 def parse_workload(live: Manifest) -> Workload:
     spec, status = live["spec"], live.get("status") or {}
-    template = spec["template"].get("metadata") or {}
+    group = spec.get("leaderWorkerTemplate")
+    template = (group["leaderTemplate"] if group else spec["template"]).get("metadata") or {}
     progress: Manifest = next((c for c in status.get("conditions") or [] if c["type"] == "Progressing"), {})
     return Workload(
         generation=live["metadata"].get("generation", 0),
@@ -227,6 +239,7 @@ def parse_pod(body: Manifest) -> Pod:
         ),
         deletion_cost=int(cost) if cost.lstrip("-").isdigit() else None,
         draining_since=_time(notes.get(DRAINING_ANNOTATION)) if out else None,
+        worker=labels.get(COMPONENT_LABEL) == WORKER,
         accelerators=accelerators((body.get("spec") or {}).get("containers") or []),
     )
 

@@ -24,19 +24,34 @@ def revision(template: Manifest) -> str:
     return digest(template)[:10]
 
 
-def revised(spec: Spec, deployment: Manifest) -> tuple[str, Manifest]:
-    """The revision of its pods, and the deployment with its pods so labelled, rolling by surge."""
-    template = deployment["spec"]["template"]
-    name = revision(template)
-    about = {**template["metadata"], "labels": {**template["metadata"]["labels"], REVISION_LABEL: name}}
-    body = {**deployment["spec"], "strategy": surge_first(spec), "template": {**template, "metadata": about}}
-    return name, {**deployment, "spec": body}
+def revised(spec: Spec, workload: Manifest) -> tuple[str, Manifest]:
+    """The revision of its pods, and the workload with its pods so labelled, rolling by surge."""
+    group = workload["spec"].get("leaderWorkerTemplate")
+    if group is None:
+        template = workload["spec"]["template"]
+        name = revision(template)
+        parts = {"strategy": surge_first(spec), "template": _labelled(template, name)}
+        return name, {**workload, "spec": {**workload["spec"], **parts}}
+    templates = {name: group[name] for name in ("leaderTemplate", "workerTemplate")}
+    name = revision({**templates, "size": group["size"]})
+    way = surge_first(spec)
+    parts = {
+        "rolloutStrategy": {"type": way["type"], "rollingUpdateConfiguration": way["rollingUpdate"]},
+        "leaderWorkerTemplate": {**group, **{which: _labelled(each, name) for which, each in templates.items()}},
+    }
+    return name, {**workload, "spec": {**workload["spec"], **parts}}
+
+
+def _labelled(template: Manifest, revision: str) -> Manifest:
+    about = {**template["metadata"], "labels": {**template["metadata"]["labels"], REVISION_LABEL: revision}}
+    return {**template, "metadata": about}
 
 
 def in_place(spec: Spec, observed: Observed, deployment: Manifest, revision: str) -> bool:
     """Whether an old pod has to go before its successor can start: no accelerator is free for the new one, nothing else
-    is lacking, and what one old pod holds is enough. Once begun it goes on until the old pods are gone."""
-    if spec.rollout.in_place == "Never":
+    is lacking, and what one old pod holds is enough. Once begun it goes on until the old pods are gone. Never so
+    for replicas of several pods."""
+    if spec.rollout.in_place == "Never" or spec.engine.parallelism.nodes > 1:
         return False
     old = [p for p in observed.pods if p.revision != revision and not p.deleting]
     asked = accelerators(deployment["spec"]["template"]["spec"]["containers"])

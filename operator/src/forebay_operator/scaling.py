@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from forebay_operator.observed import Observed, Pod, Workload
@@ -54,7 +55,7 @@ def retreat(observed: Observed, wanted: int, deadline: timedelta, now: datetime)
         return Retreat(wanted, _changed(pods, {p.name: Mark(STAYS) for p in pods if p.draining_since}))
     if len({p.revision for p in pods}) > 1:
         return Retreat(wanted, _changed(pods, {p.name: Mark(_load(observed, p)) for p in pods if p.ready}))
-    ranked = sorted(pods, key=lambda p: (p.ready, p.draining_since is None, _load(observed, p), -p.created.timestamp()))
+    ranked = sorted(pods, key=_ordinal if "LeaderWorkerSet" in observed.children else partial(_worth, observed))
     count = max(0, len(pods) - wanted)
     leaving, staying = ranked[:count], ranked[count:]
     gone = [p for p in leaving if _done(observed, p, deadline, now)]
@@ -62,6 +63,15 @@ def retreat(observed: Observed, wanted: int, deadline: timedelta, now: datetime)
     marks |= {p.name: Mark(STAYS) for p in staying if p.ready}
     waited_for = len(leaving) - len(gone)
     return Retreat(wanted + waited_for, _changed(pods, marks), waited_for)
+
+
+def _worth(observed: Observed, pod: Pod) -> tuple[bool, bool, int, float]:
+    return pod.ready, pod.draining_since is None, _load(observed, pod), -pod.created.timestamp()
+
+
+def _ordinal(pod: Pod) -> int:
+    """A LeaderWorkerSet takes its last groups away, whatever they have to do."""
+    return -int(pod.name.rpartition("-")[2])
 
 
 def _load(observed: Observed, pod: Pod) -> int:

@@ -11,6 +11,7 @@ from forebay_operator.causes import Cause
 from forebay_operator.children import metadata
 from forebay_operator.children.deployment import deployment, drain_seconds
 from forebay_operator.children.hpa import hpa
+from forebay_operator.children.leader_worker_set import leader_worker_set
 from forebay_operator.children.network_policy import network_policy
 from forebay_operator.children.pdb import pdb
 from forebay_operator.children.role_binding import role_binding
@@ -37,6 +38,13 @@ CREDENTIALS_EVERY = timedelta(seconds=10)  # Secrets are read, not watched: a wa
 CREDENTIALS_WAIT = timedelta(seconds=10)  # how long a fresh resource waits for the right to read its Secret
 
 
+NO_GROUPS = Cause(
+    "NoLeaderWorkerSets",
+    "spec.engine.parallelism.nodes: replicas of several pods need the API leaderworkerset.x-k8s.io/v1, which this "
+    "cluster does not have: install LeaderWorkerSet (https://lws.sigs.k8s.io/docs/installation), or ask for one node",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """`children` is all that there should be, the rest goes; None leaves everything as it is.
@@ -59,10 +67,13 @@ def sync(resource: InferenceService, observed: Observed, config: Config, now: da
     understood = _understood(spec, config)
     if isinstance(understood, Cause):
         return _refuse(resource, observed, understood, now)
+    if understood.engine.parallelism.nodes > 1 and "LeaderWorkerSet" in observed.absent:
+        return replace(_refuse(resource, observed, NO_GROUPS, now), requeue_after=FOREIGN_EVERY)
     if observed.rival:
         return _refuse(resource, observed, _model_name_taken(resource, observed.rival), now)
     program = catalog.program(understood, resource.model_names, drain_seconds(understood))
-    plain = deployment(resource, understood, program, config, _credentials_digest(observed))
+    make = leader_worker_set if understood.engine.parallelism.nodes > 1 else deployment
+    plain = make(resource, understood, program, config, _credentials_digest(observed))
     revision, workload = rollout.revised(understood, plain)
     model = facts.model_status(resource, observed, revision)
     told = {

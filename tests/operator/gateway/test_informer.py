@@ -34,7 +34,9 @@ class Watching:
 
 
 @contextlib.asynccontextmanager
-async def watching(server: FakeApiServer, address: str | None = None) -> AsyncIterator[Watching]:
+async def watching(
+    server: FakeApiServer, address: str | None = None, *, optional: bool = False
+) -> AsyncIterator[Watching]:
     found = Watching(server)
     async with on_loopback(server) as at:
         api = ApiServer(f"http://{address or at}")
@@ -44,6 +46,7 @@ async def watching(server: FakeApiServer, address: str | None = None) -> AsyncIt
             lambda item: str(item["metadata"]["name"]),
             lambda _: found.changed.set(),
             selector="a=b",
+            optional=optional,
             sleep=found.sleep,
         )
         task = asyncio.ensure_future(found.informer.run())
@@ -121,3 +124,16 @@ async def test_an_api_server_that_is_away_at_the_start_is_waited_for() -> None:
             w.changed.clear()
             await w.changed.wait()
         assert not w.informer.synced
+
+
+async def test_a_kind_that_the_cluster_does_not_have_is_empty_until_it_is_installed_and_again_when_it_is_gone() -> None:
+    async with watching(FakeApiServer(), optional=True) as w:
+        await w.informer.until_synced()
+        assert (list(w.informer), w.informer.absent) == ([], True)
+        w.server.lists[PATH] = [named("a")]
+        await w.until("a")
+        assert not w.informer.absent
+        del w.server.lists[PATH]
+        w.server.events(PATH).put_nowait({"type": "ERROR", "object": {"code": 404, "message": "gone"}})
+        await w.until()
+        assert w.informer.absent

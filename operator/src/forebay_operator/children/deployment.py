@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from forebay_operator.api_names import CREDENTIALS_ANNOTATION, IN_ROTATION, ROTATION_LABEL
+from forebay_operator.api_names import CREDENTIALS_ANNOTATION, IN_ROTATION, ROTATION_LABEL, WORKER
 from forebay_operator.children.metadata import child, labels, selector
 from forebay_operator.config import Config
 from forebay_operator.observed import Manifest
@@ -51,10 +51,6 @@ def drain_seconds(spec: Spec) -> int:
 def deployment(resource: InferenceService, spec: Spec, program: Program, config: Config, credentials: str) -> Manifest:
     """`credentials` stands for the contents of the Secret that the spec names: it is in the pods' template, so that
     other contents make other pods."""
-    more = spec.pod_template
-    annotations = more.annotations | ({CREDENTIALS_ANNOTATION: credentials} if credentials else {})
-    own = labels(resource.name) | {ROTATION_LABEL: IN_ROTATION}
-    about = {"labels": more.labels | own, **({"annotations": annotations} if annotations else {})}
     return child(
         "Deployment",
         resource,
@@ -64,9 +60,26 @@ def deployment(resource: InferenceService, spec: Spec, program: Program, config:
             "progressDeadlineSeconds": spec.rollout.progress_deadline_seconds,
             "revisionHistoryLimit": 2,
             "selector": {"matchLabels": selector(resource.name)},
-            "template": {"metadata": about, "spec": _pod(spec, program, config)},
+            "template": template(resource, spec, program, config, credentials),
         },
     )
+
+
+def template(
+    resource: InferenceService, spec: Spec, program: Program, config: Config, credentials: str, *, worker: bool = False
+) -> Manifest:
+    """Of the pods that serve, or of those that compute for one that does."""
+    more = spec.pod_template
+    annotations = more.annotations | ({CREDENTIALS_ANNOTATION: credentials} if credentials else {})
+    own = labels(resource.name, WORKER) if worker else labels(resource.name) | {ROTATION_LABEL: IN_ROTATION}
+    about = {"labels": more.labels | own, **({"annotations": annotations} if annotations else {})}
+    pod = _pod(spec, program, config)
+    if worker:  # its end is that of the pod that serves; it has no port, so nothing to ask
+        (container,) = pod["containers"]
+        for name in ("ports", "lifecycle", *program.probes):
+            del container[name]
+        pod |= {"containers": [container | {"args": list(program.join)}]}
+    return {"metadata": about, "spec": pod}
 
 
 def _pod(spec: Spec, program: Program, config: Config) -> Manifest:

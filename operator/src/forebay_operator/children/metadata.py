@@ -17,13 +17,18 @@ from forebay_operator.observed import CHILD_KINDS, Manifest
 from forebay_operator.resource import InferenceService
 
 
-def labels(name: str) -> dict[str, str]:
-    return {MANAGED_LABEL: MANAGED_BY, COMPONENT_LABEL: COMPONENT, SERVICE_LABEL: name}
+def labels(name: str, component: str = COMPONENT) -> dict[str, str]:
+    return {MANAGED_LABEL: MANAGED_BY, COMPONENT_LABEL: component, SERVICE_LABEL: name}
 
 
 def selector(name: str) -> dict[str, str]:
-    """Labels that exactly the pods of this resource have, within their namespace."""
+    """Labels that exactly the pods of this resource that serve have, within their namespace."""
     return {COMPONENT_LABEL: COMPONENT, SERVICE_LABEL: name}
+
+
+def group_selector(name: str) -> dict[str, str]:
+    """Labels that all its pods have, also those that compute for another one."""
+    return {SERVICE_LABEL: name}
 
 
 def owner(resource: InferenceService) -> dict[str, Any]:

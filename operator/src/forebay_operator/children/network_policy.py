@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay_operator.children.metadata import child, selector
+from forebay_operator.children.metadata import child, group_selector, selector
 from forebay_operator.config import Config
 from forebay_operator.observed import Manifest
 from forebay_operator.resource import InferenceService, Spec
@@ -18,15 +18,25 @@ HTTP: list[dict[str, Any]] = [{"port": "http", "protocol": "TCP"}]
 def network_policy(resource: InferenceService, spec: Spec, config: Config) -> Manifest:
     # a hub may be anywhere (engine.env HF_ENDPOINT), so its port and address are not narrowed
     hub: list[dict[str, Any]] = [{"ports": DNS}, {"ports": [{"port": 1, "endPort": 65535, "protocol": "TCP"}]}]
+    group = _group(resource) if spec.engine.parallelism.nodes > 1 else []
+    egress = [
+        *(hub if spec.model.source.startswith("hf://") else [{"ports": DNS}] if group else []),
+        *({"to": peers} for peers in group),
+    ]
     policy = {
-        "podSelector": {"matchLabels": selector(resource.name)},
+        "podSelector": {"matchLabels": group_selector(resource.name) if group else selector(resource.name)},
         "policyTypes": ["Ingress", "Egress"],
-        "ingress": [*_ingress(spec, config)],
+        "ingress": [*_ingress(spec, config), *({"from": peers} for peers in group)],
         # no rule at all lets nothing out; an empty list would say the same, but the API server drops it, so that each
         # apply of one would count as a change
-        **({"egress": hub} if spec.model.source.startswith("hf://") else {}),
+        "egress": egress,
     }
     return child("NetworkPolicy", resource, spec={k: v for k, v in policy.items() if v != []})
+
+
+def _group(resource: InferenceService) -> list[list[dict[str, Any]]]:
+    """The pods of one replica meet on ports of their own choice."""
+    return [[{"podSelector": {"matchLabels": group_selector(resource.name)}}]]
 
 
 def _ingress(spec: Spec, config: Config) -> list[dict[str, Any]]:

@@ -65,7 +65,8 @@ class Cache:
         self._changed = changed
         self.kinds = tuple(kinds)
         self._children = {
-            k.kind: Informer[Kept](server, k.listing, _child(k.kind), self._told, selector=MANAGED) for k in self.kinds
+            k.kind: Informer[Kept](server, k.listing, _child(k.kind), self._told, selector=MANAGED, optional=k.optional)
+            for k in self.kinds
         }
         self._pods = Informer[Kept](server, "/api/v1/pods", _pod, self._told, selector=MANAGED)
         sets = "/apis/apps/v1/replicasets"
@@ -82,6 +83,11 @@ class Cache:
         """Until everything has been listed once: before that, nothing is known."""
         for informer in self._informers():
             await informer.until_synced()
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """Kinds that the cluster does not know."""
+        return frozenset(kind for kind, informer in self._children.items() if informer.absent)
 
     def child(self, kind: str, namespace: str, name: str) -> Manifest | None:
         held = self._children[kind].get(namespace, name)

@@ -93,7 +93,13 @@ class LiveCluster:
             self._forget(key)
             return None
         resource = parse(body)
-        observed = Observed(children=children, pods=pods, failed_creation=failed)
+        observed = Observed(
+            children=children,
+            pods=tuple(p for p in pods if not p.worker),
+            workers=tuple(p for p in pods if p.worker),
+            absent=self._cache.absent,
+            failed_creation=failed,
+        )
         return resource, await self._observed_further(resource, observed)
 
     async def _children(self, key: Key) -> dict[str, Manifest]:
