@@ -26,9 +26,10 @@ from typing import Any
 import aiohttp
 
 from forebay_operator import crd
-from forebay_operator.cluster import api_server
-from forebay_operator.informer import ApiError, ApiServer
+from forebay_operator.api_server import ApiServer
+from forebay_operator.cluster import access
 from forebay_operator.observed import CHILD_KINDS
+from forebay_operator.refusal import ApiError
 
 BIN = pathlib.Path(sys.executable).parent
 NAMESPACE = "forebay-bench"
@@ -277,7 +278,7 @@ async def main() -> None:
     parser.add_argument("--idle", type=int, default=20, help="seconds in which nothing may be written")
     parser.add_argument("--log", type=pathlib.Path, default=pathlib.Path("/dev/null"), help="of the operator")
     args = parser.parse_args()
-    server = api_server()
+    server = access().api_server()
     try:
         await run(args, server)
     except ApiError as e:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from forebay_operator.cluster.pods import in_flight
 from forebay_operator.config import Config
-from forebay_operator.engines import catalog, forebay
+from forebay_operator.engines import catalog
 from forebay_operator.metrics import scrape
 from forebay_operator.metrics.window import NoData, Pod, window
 from forebay_operator.observed import Observed
@@ -143,7 +144,7 @@ def test_a_refusal_is_a_condition_and_nothing_is_made() -> None:
 def test_load_is_read_by_the_engines_own_names(engine: str) -> None:
     names = catalog.metric_names(engine)
     page = "".join(f"# TYPE {n} gauge\n{n} {v}\n" for n, v in ((names.waiting, 2), (names.running, 3)))
-    assert forebay.in_flight(page, names) == 5
+    assert in_flight(page, names) == 5
     found = scrape.parse(page + histogram(names.ttft) + counter(names.generated), 1.0, names)
     assert (found.waiting, found.running) == (2, 3)
 

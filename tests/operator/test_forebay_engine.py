@@ -1,16 +1,8 @@
-"""What the operator tells our own runtime, and reads of it."""
+"""What the operator tells our own runtime."""
 
-import pytest
-
-from forebay_operator.engines.forebay import in_flight, serve_arguments
+from forebay_operator.engines.forebay import serve_arguments
 from forebay_operator.resource import Spec
 from tests.operator.builders import resource
-
-METRICS = """# TYPE vllm:num_requests_running gauge
-vllm:num_requests_running{model_name="m"} 3.0
-# TYPE vllm:num_requests_waiting gauge
-vllm:num_requests_waiting{model_name="m"} 2.0
-"""
 
 
 def arguments(**parts: object) -> tuple[str, ...]:
@@ -32,12 +24,3 @@ def test_an_asked_accelerator_is_used_and_no_other_is_looked_for() -> None:
 def test_draft_tokens_are_named_only_when_there_are_any() -> None:
     assert not [a for a in arguments() if a.startswith("--num-speculative-tokens")]
     assert "--num-speculative-tokens=4" in arguments(engine={"speculative": {"method": "ngram"}})
-
-
-def test_requests_in_flight_are_those_that_run_and_those_that_wait() -> None:
-    assert in_flight(METRICS) == 5
-
-
-def test_metrics_that_do_not_tell_are_no_zero() -> None:
-    with pytest.raises(ValueError, match="vllm:num_requests_waiting"):
-        in_flight(METRICS.split("# TYPE vllm:num_requests_waiting")[0])

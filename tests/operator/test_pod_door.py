@@ -3,14 +3,15 @@
 import json
 from typing import Any
 
+import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from forebay_operator.cluster.pods import PodDoor
+from forebay_operator.cluster.pods import PodDoor, in_flight
+from forebay_operator.engines.catalog import metric_names
 from forebay_operator.observed import Pod, parse_pod
 from forebay_operator.reports import Loading
 from tests.operator.builders import pod_body
-from tests.operator.test_forebay_engine import METRICS
 from tests.operator.test_memory import FOOTPRINT, VERSION
 
 RUNS: Any = {"state": {"running": {"startedAt": "2026-03-01T11:59:00Z"}}}
@@ -70,3 +71,20 @@ async def test_a_pod_that_is_not_ready_for_another_reason_is_not_loading() -> No
         door = PodDoor(server.port or 0)
         assert await door.loading([pod("drains", ready=False, **RUNS)]) == ()
         await door.close()
+
+
+NAMES = metric_names("forebay")
+METRICS = """# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{model_name="m"} 3.0
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{model_name="m"} 2.0
+"""
+
+
+def test_requests_in_flight_are_those_that_run_and_those_that_wait() -> None:
+    assert in_flight(METRICS, NAMES) == 5
+
+
+def test_metrics_that_do_not_tell_are_no_zero() -> None:
+    with pytest.raises(ValueError, match="vllm:num_requests_waiting"):
+        in_flight(METRICS.split("# TYPE vllm:num_requests_waiting")[0], NAMES)

@@ -19,10 +19,10 @@ import kopf
 
 from forebay_operator import probes, profiles, telemetry
 from forebay_operator.api_names import GROUP, KIND, PLURAL, VERSION
-from forebay_operator.cluster import About, AccessError, Api, Cache, LeaseHolder, LiveCluster, api_server
+from forebay_operator.api_server import ApiServer
+from forebay_operator.cluster import About, Access, AccessError, Api, Cache, LeaseHolder, LiveCluster, access
 from forebay_operator.config import Config
 from forebay_operator.engines.catalog import ENGINES
-from forebay_operator.informer import ApiServer
 from forebay_operator.observed import CHILD_KINDS
 from forebay_operator.reconcile import reconcile
 from forebay_operator.refusal import ApiError
@@ -104,19 +104,20 @@ def _config(arguments: argparse.Namespace) -> Config:
 
 
 async def _main(config: Config, port: int, lease: str | None, identity: str) -> int:
-    server = api_server()
+    way = access()
+    server = way.api_server()
     endpoint = await probes.serve(port)
     try:
         if not lease:
-            return await _work(Wiring(config, server, Api(server), asyncio.Event()))
+            return await _work(way, Wiring(config, server, Api(server), asyncio.Event()))
         namespace, name = lease.split("/", 1)
-        return await _elected(config, server, LeaseHolder(Api(server), namespace, name, identity))
+        return await _elected(config, way, server, LeaseHolder(Api(server), namespace, name, identity))
     finally:
         await endpoint.close()
         await server.close()
 
 
-async def _elected(config: Config, server: ApiServer, holder: LeaseHolder) -> int:
+async def _elected(config: Config, way: Access, server: ApiServer, holder: LeaseHolder) -> int:
     """Waits for the lease, works while it has it; 1 where it was lost."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -126,7 +127,7 @@ async def _elected(config: Config, server: ApiServer, holder: LeaseHolder) -> in
     telemetry.LEADING.set(1)
     holding = asyncio.create_task(holder.hold())
     holding.add_done_callback(lambda _: stop.set())
-    status = await _work(Wiring(config, server, Api(server, holder.held), stop))
+    status = await _work(way, Wiring(config, server, Api(server, holder.held), stop))
     if holding.done():
         return 1
     holding.cancel()
@@ -146,10 +147,15 @@ async def _before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
     return done
 
 
-async def _work(wiring: Wiring) -> int:
+async def _work(way: Access, wiring: Wiring) -> int:
     """Until the wiring's stop is set or a signal comes; the exit status."""
+    registry = wiring.registry(way)
     await kopf.operator(
-        registry=wiring.registry(), settings=settings(), standalone=True, clusterwide=True, stop_flag=wiring.stop_flag
+        registry=registry,
+        settings=settings(),
+        standalone=True,
+        clusterwide=True,
+        stop_flag=wiring.stop_flag,
     )
     return wiring.status
 
@@ -191,9 +197,9 @@ class Wiring:
         self._queue = WorkQueue(self._reconcile)
         self._following: asyncio.Task[None]
 
-    def registry(self) -> kopf.OperatorRegistry:
+    def registry(self, way: Access) -> kopf.OperatorRegistry:
         found = kopf.OperatorRegistry()
-        kopf.on.login(registry=found)(_login)
+        kopf.on.login(registry=found)(lambda **_: _login(way))
         kopf.on.startup(registry=found)(self.start)
         kopf.on.cleanup(registry=found)(self.stop)
         kopf.on.event(GROUP, VERSION, PLURAL, registry=found, id="resource")(self.resource_event)
@@ -247,5 +253,15 @@ class Wiring:
             self._queue.wake((about.namespace, name))
 
 
-def _login(**given: Any) -> Any:
-    return kopf.login_with_service_account(**given) or kopf.login_with_kubeconfig(**given)
+def _login(way: Access) -> kopf.ConnectionInfo:
+    """kopf watches by the way that everything else goes; refused, it asks again, and hears of a new token."""
+    scheme, _, token = (way.authorization() or "").partition(" ")
+    return kopf.ConnectionInfo(
+        server=way.url,
+        ca_path=way.ca_file,
+        insecure=not way.verify,
+        scheme=scheme or None,
+        token=token or None,
+        certificate_path=way.certificate_file,
+        private_key_path=way.key_file,
+    )

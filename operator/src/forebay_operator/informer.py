@@ -1,120 +1,25 @@
-"""The narrow door to the API server: plain requests, and list-and-watch of one kind.
-
-It speaks HTTP itself: the official client costs half of these programs' memory (docs/adr/0004-watch-without-client.md).
-"""
+"""List and watch: the objects of one kind, as they are now."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import pathlib
 import random
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import aiohttp
 
+from forebay_operator.api_server import WATCH_SECONDS, ApiServer
+from forebay_operator.refusal import ApiError
+
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-ACCOUNT = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
-WATCH_SECONDS = 60  # the server ends a watch after this; a watch that dies silently is noticed soon after
 PAGE = 500
 FIRST_DELAY, LAST_DELAY = 0.5, 15.0
 ABSENT_DELAY = 30.0  # until a kind that the API server does not know is asked for again
-
-
-class ApiError(Exception):
-    """The API server answered, but not with success. 410: what was asked for is too old."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{status}: {message}")
-        self.status = status
-
-
-class ApiServer:
-    """The API server. `authorization` gives the header of each request anew: tokens are renewed meanwhile."""
-
-    def __init__(
-        self,
-        url: str,
-        authorization: Callable[[], str | None] = lambda: None,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self.url = url
-        self.authorization = authorization
-        self._tls = tls
-        self._session: aiohttp.ClientSession | None = None
-
-    @classmethod
-    def in_cluster(cls, host: str, port: str) -> ApiServer:
-        """As the pod's service account."""
-        at = f"[{host}]" if ":" in host else host
-        tls = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
-        return cls(f"https://{at}:{port}", lambda: f"Bearer {(ACCOUNT / 'token').read_text().strip()}", tls)
-
-    async def close(self) -> None:
-        if self._session:
-            await self._session.close()
-
-    async def get(self, path: str, **query: str) -> dict[str, Any]:
-        return await self._json("GET", path, query)
-
-    async def put(self, path: str, body: Mapping[str, Any], **query: str) -> dict[str, Any]:
-        return await self._json("PUT", path, query, json.dumps(body))
-
-    async def merge_patch(self, path: str, body: Mapping[str, Any], **query: str) -> dict[str, Any]:
-        return await self._json("PATCH", path, query, json.dumps(body), "application/merge-patch+json")
-
-    async def watch(self, path: str, **query: str) -> AsyncIterator[dict[str, Any]]:
-        """Events until the server ends the watch."""
-        timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=WATCH_SECONDS + 10)
-        async with self._request("GET", path, query | {"watch": "1"}, timeout=timeout) as reply:
-            if reply.status >= 300:
-                raise ApiError(reply.status, (await reply.text())[:300])
-            rest = b""
-            async for piece in reply.content.iter_any():
-                *lines, rest = (rest + piece).split(b"\n")
-                for line in lines:
-                    yield json.loads(line)
-
-    async def send(
-        self, method: str, path: str, query: Mapping[str, str], body: str | None, content: str
-    ) -> tuple[int, bytes]:
-        """The answer as it is: its status and its bytes."""
-        timeout = aiohttp.ClientTimeout(total=30, connect=5)
-        about = {"Content-Type": content, "Accept": "application/json"}
-        async with self._request(method, path, query, data=body, headers=about, timeout=timeout) as reply:
-            return reply.status, await reply.read()
-
-    async def _json(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        body: str | None = None,
-        content: str = "application/json",
-    ) -> dict[str, Any]:
-        status, text = await self.send(method, path, query, body, content)
-        if status >= 300:
-            raise ApiError(status, text.decode(errors="replace")[:300])
-        found: dict[str, Any] = json.loads(text)
-        return found
-
-    def _request(
-        self, method: str, path: str, query: Mapping[str, str], *, headers: Mapping[str, str] | None = None, **kw: Any
-    ) -> Any:
-        if self._session is None:
-            self._session = aiohttp.ClientSession()
-        sent = dict(headers or {})
-        if authorization := self.authorization():
-            sent["Authorization"] = authorization
-        return self._session.request(
-            method, self.url + path, params=dict(query), headers=sent, ssl=self._tls or True, **kw
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +93,12 @@ class Informer(Generic[T]):
                 while True:
                     version = await self._follow(version)
             except (aiohttp.ClientError, OSError, TimeoutError, ApiError, ValueError) as e:
-                if self._optional and isinstance(e, ApiError) and e.status == 404:
+                if self._optional and isinstance(e, ApiError) and e.code == 404:
                     self.absent = True
                     self._replace({}, self._seen)
                     await self._sleep(ABSENT_DELAY)
                     continue
-                expired = isinstance(e, ApiError) and e.status == 410
+                expired = isinstance(e, ApiError) and e.code == 410
                 log.log(
                     logging.INFO if expired else logging.WARNING,
                     "watch of %s broke: %s: %s",
@@ -247,7 +152,7 @@ class Informer(Generic[T]):
                 case "BOOKMARK":
                     pass
                 case kind:
-                    raise ApiError(int(item.get("code") or 500), f"{kind}: {item.get('message')}")
+                    raise ApiError(int(item.get("code") or 500), kind, str(item.get("message")))
             version = item["metadata"]["resourceVersion"]
             self._seen = int(version)
         return version

@@ -30,13 +30,14 @@ class ApiError(Exception):
         super().__init__(f"{code} {reason}: {message}")
         self.code, self.reason, self.message = code, reason, message
 
-    def about(self, what: str) -> Exception:
-        """The error to raise when writing `what` was answered so."""
-        if self.code == 403 and "being terminated" in self.message:
-            return NamespaceEnding(what)
-        if self.code >= 500 or self.code in (409, 429):
-            return ClusterUnavailable(f"{what}: {self}")
-        word = {400: "InvalidSpec", 422: "InvalidSpec", 403: "Forbidden"}.get(self.code, "Refused")
-        if "exceeded quota" in self.message:
-            word = "QuotaExceeded"
-        return Refused(word, f"{what} is refused: {self.message}")
+
+def consequence(error: ApiError, what: str) -> Exception:
+    """The error to raise when writing `what` was answered so."""
+    if error.code == 403 and "being terminated" in error.message:
+        return NamespaceEnding(what)
+    if error.code >= 500 or error.code in (409, 429):
+        return ClusterUnavailable(f"{what}: {error}")
+    word = {400: "InvalidSpec", 422: "InvalidSpec", 403: "Forbidden"}.get(error.code, "Refused")
+    if "exceeded quota" in error.message:
+        word = "QuotaExceeded"
+    return Refused(word, f"{what} is refused: {error.message}")

@@ -5,7 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from forebay_operator.informer import ApiServer, Informer
+from forebay_operator.api_server import ApiServer
+from forebay_operator.informer import Informer
 from tests.support.api_server import FakeApiServer, named
 from tests.support.asgi import closed_address, on_loopback
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from forebay_operator.informer import ApiServer
+from forebay_operator.api_server import ApiServer
 from forebay_operator.metrics import certificate
 from forebay_operator.metrics.api import ROOT, MetricsApi
 from forebay_operator.metrics.certificate import Pair

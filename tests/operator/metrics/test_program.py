@@ -13,8 +13,8 @@ import pytest
 
 from forebay_operator import serving
 from forebay_operator.api_names import RESOURCES
+from forebay_operator.api_server import ApiServer
 from forebay_operator.endpoints import ENDPOINT_SLICES
-from forebay_operator.informer import ApiServer
 from forebay_operator.metrics import app, scrape
 from forebay_operator.metrics.api import ROOT
 from tests.operator.metrics.test_adapter import CALLER, a_cluster, held

@@ -10,7 +10,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from forebay_operator.endpoints import Endpoint
-from forebay_operator.metrics.scrape import IncompleteError, Scraper, Services, parse
+from forebay_operator.metrics.scrape import Scraper, Services, parse
+from forebay_operator.metrics_page import IncompleteError
 from tests.support.asgi import Recorder, closed_address, on_loopback, piece, start
 
 PAGE = """\

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kubernetes.client import Configuration
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 
-from forebay_operator.informer import ApiServer
+from forebay_operator.api_server import ApiServer
 
 TOKEN = "BearerToken"
 
@@ -18,8 +19,32 @@ class AccessError(Exception):
     """No API server can be reached by what was given; the message says why."""
 
 
-def api_server(kubeconfig: str | None = None) -> ApiServer:
-    """As the file says, or KUBECONFIG's, by its current context; without either as the pod's service account."""
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The way to the API server, for whoever talks to it. Files are paths; `authorization` gives the next request's
+    header: tokens are renewed, on disk or by whoever gives them."""
+
+    url: str
+    authorization: Callable[[], str | None]
+    ca_file: str | None
+    certificate_file: str | None
+    key_file: str | None
+    verify: bool
+
+    def api_server(self) -> ApiServer:
+        return ApiServer(self.url, self.authorization, self._tls() if self.url.startswith("https:") else None)
+
+    def _tls(self) -> ssl.SSLContext:
+        found = ssl.create_default_context(cafile=self.ca_file)
+        if not self.verify:
+            found.check_hostname, found.verify_mode = False, ssl.CERT_NONE
+        if self.certificate_file:
+            found.load_cert_chain(self.certificate_file, self.key_file)
+        return found
+
+
+def access(kubeconfig: str | None = None) -> Access:
+    """As the file says, or KUBECONFIG's files, by the current context; without either as the pod's service account."""
     found = Configuration()
     try:
         if kubeconfig is None and "KUBECONFIG" not in os.environ and "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -28,23 +53,9 @@ def api_server(kubeconfig: str | None = None) -> ApiServer:
             load_kube_config(config_file=kubeconfig, client_configuration=found)
     except (ConfigException, OSError) as e:
         raise AccessError(str(e)) from e
-    return ApiServer(found.host, _authorization(found), _tls(found) if found.host.startswith("https:") else None)
 
-
-def _authorization(access: Configuration) -> Callable[[], str | None]:
-    """The header of the next request: tokens are renewed, on disk or by whoever gives them."""
-
-    def header() -> str | None:
-        token: str | None = access.get_api_key_with_prefix(TOKEN, "authorization")
+    def authorization() -> str | None:
+        token: str | None = found.get_api_key_with_prefix(TOKEN, "authorization")
         return token
 
-    return header
-
-
-def _tls(access: Configuration) -> ssl.SSLContext:
-    found = ssl.create_default_context(cafile=access.ssl_ca_cert)
-    if not access.verify_ssl:
-        found.check_hostname, found.verify_mode = False, ssl.CERT_NONE
-    if access.cert_file:
-        found.load_cert_chain(access.cert_file, access.key_file)
-    return found
+    return Access(found.host, authorization, found.ssl_ca_cert, found.cert_file, found.key_file, found.verify_ssl)

@@ -1,4 +1,4 @@
-"""Requests to the API server as plain JSON, and what its answers mean."""
+"""The operator's requests to the API server: counted, and written only while it may."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 
 from forebay_operator import telemetry
-from forebay_operator.informer import ApiServer
+from forebay_operator.api_server import ApiServer, answer
 from forebay_operator.refusal import ApiError, ClusterUnavailable
 
 JSON, MERGE, JSON_PATCH = "application/json", "application/merge-patch+json", "application/json-patch+json"
@@ -50,19 +50,9 @@ class Api:
             code, text = await self._server.send(method, path, query or {}, sent, content)
         except (aiohttp.ClientError, OSError, TimeoutError) as e:
             raise ClusterUnavailable(f"{method} {path}: {e!r}") from e
-        return _answer(code, text)
+        return answer(code, text)
 
 
 def as_yaml(body: Any) -> str:
     """JSON that is YAML too: YAML knows no surrogate pairs, and some characters only as escapes."""
     return NOT_YAML.sub(lambda c: f"\\u{ord(c[0]):04x}", json.dumps(body, ensure_ascii=False))
-
-
-def _answer(code: int, text: bytes) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(text)
-    except ValueError:
-        found = {"message": text.decode(errors="replace")[:300]}
-    if code < 300:
-        return found
-    raise ApiError(code, str(found.get("reason", "")), str(found.get("message", "")))

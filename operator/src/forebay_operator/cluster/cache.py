@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from forebay_operator.api_names import MANAGED, SERVICE_LABEL
-from forebay_operator.informer import ApiServer, Change, Informer
+from forebay_operator.api_server import ApiServer
+from forebay_operator.informer import Change, Informer
 from forebay_operator.observed import (
     ChildKind,
     Manifest,

@@ -40,7 +40,7 @@ from forebay_operator.observed import (
     Unreadable,
     owner_of,
 )
-from forebay_operator.refusal import ApiError, ClusterUnavailable, Overlooked
+from forebay_operator.refusal import ApiError, ClusterUnavailable, Overlooked, consequence
 from forebay_operator.resource import InferenceService, InvalidSpec, Status, parse
 from forebay_operator.scaling import Mark
 
@@ -211,7 +211,7 @@ class LiveCluster:
         try:
             now = await self._write(desired, live)
         except ApiError as e:
-            raise e.about(f"{desired['kind']} {desired['metadata']['name']}") from e
+            raise consequence(e, f"{desired['kind']} {desired['metadata']['name']}") from e
         now["kind"] = desired["kind"]
         self._cache.wrote(now)
         self._applied[id] = now["metadata"]["uid"], wanted, intent(now)
@@ -256,7 +256,7 @@ class LiveCluster:
                 await self._api.request("DELETE", child_path(child), body)
             except ApiError as e:
                 if e.code != 404:
-                    raise e.about(f"{child['kind']} {child['metadata']['name']}") from e
+                    raise consequence(e, f"{child['kind']} {child['metadata']['name']}") from e
             self._cache.removed(child)
             self._applied.pop(child_id(child), None)
         return [Change(Verb.REMOVED, c["kind"]) for c in gone]
@@ -272,7 +272,7 @@ class LiveCluster:
                 await self._api.patch(f"/api/v1/namespaces/{namespace}/pods/{pod}", {"metadata": meta}, MERGE)
             except ApiError as e:
                 if e.code != 404:
-                    raise e.about(f"Pod {pod}") from e
+                    raise consequence(e, f"Pod {pod}") from e
 
     async def write_status(self, resource: InferenceService, status: Status) -> None:
         """Writes it where it differs from what the resource has."""

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 import aiohttp
 
-from forebay_operator.engines import forebay
+from forebay_operator import metrics_page
 from forebay_operator.engines.catalog import metric_names
 from forebay_operator.observed import Pod
-from forebay_operator.program import PORT
+from forebay_operator.program import PORT, MetricNames
 from forebay_operator.reports import Footprint, Loading, parse_footprint, parse_loading
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class PodDoor:
     async def _in_flight(self, pod: Pod, engine: str) -> int | None:
         answer = await self._get(pod, "/metrics")
         try:
-            return forebay.in_flight(answer[1], metric_names(engine)) if answer and answer[0] == 200 else None
+            return in_flight(answer[1], metric_names(engine)) if answer and answer[0] == 200 else None
         except ValueError as e:
             log.warning("no load from pod %s: %s", pod.name, e)
             return None
@@ -75,3 +75,9 @@ class PodDoor:
         except (aiohttp.ClientError, OSError, TimeoutError, UnicodeDecodeError) as e:
             log.info("no answer from pod %s for %s: %r", pod.name, path, e)
             return None
+
+
+def in_flight(page: str, names: MetricNames) -> int:
+    """Requests that an engine has taken and not ended. ValueError where its metrics do not tell."""
+    sums = metrics_page.parse(page, (names.running, names.waiting)).sums
+    return int(sums[names.running] + sums[names.waiting])

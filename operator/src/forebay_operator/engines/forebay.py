@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from forebay_operator.engines import options
 from forebay_operator.program import PORT, RUNTIME, MetricNames, Program
 from forebay_operator.resource import Spec
@@ -63,15 +61,3 @@ def serve_arguments(spec: Spec, model_names: tuple[str, ...], drain_seconds: int
         "--drain-grace": drain_seconds,
     }
     return ("serve", options.model_path(spec), *options.given(named), *engine.args)
-
-
-def in_flight(metrics: str, names: MetricNames = METRICS) -> int:
-    """Requests that an engine has taken and not ended. ValueError where its metrics do not tell."""
-    lines = [line for line in metrics.split("\n") if line.startswith((names.running, names.waiting))]
-    found: dict[str, float] = {}
-    for family in text_string_to_metric_families("\n".join(lines) + "\n"):
-        for sample in family.samples:
-            found[sample.name] = found.get(sample.name, 0.0) + sample.value
-    if not {names.running, names.waiting} <= found.keys():
-        raise ValueError(f"no {names.running} and {names.waiting} among the metrics")
-    return int(found[names.running] + found[names.waiting])

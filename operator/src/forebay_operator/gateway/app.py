@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from forebay_operator import endpoints, serving
 from forebay_operator.api_names import MANAGED, RESOURCES
+from forebay_operator.api_server import ApiServer
 from forebay_operator.endpoints import Endpoint, Route, Service
 from forebay_operator.gateway import upstream
 from forebay_operator.gateway.admission import ApiKeys
@@ -26,7 +27,7 @@ from forebay_operator.gateway.pages import Pages
 from forebay_operator.gateway.proxy import Proxy
 from forebay_operator.gateway.server import Gateway
 from forebay_operator.gateway.telemetry import Telemetry
-from forebay_operator.informer import ApiServer, Informer
+from forebay_operator.informer import Informer
 
 log = logging.getLogger(__name__)
 RELOAD_SECONDS = 10.0

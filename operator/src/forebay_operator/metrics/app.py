@@ -18,9 +18,10 @@ from starlette.types import Receive, Scope, Send
 
 from forebay_operator import endpoints, serving
 from forebay_operator.api_names import MANAGED, RESOURCES
+from forebay_operator.api_server import ApiServer
 from forebay_operator.endpoints import Endpoint
 from forebay_operator.engines.catalog import metric_names
-from forebay_operator.informer import ApiServer, Informer
+from forebay_operator.informer import Informer
 from forebay_operator.metrics.api import MetricsApi
 from forebay_operator.metrics.scrape import Scraper
 from forebay_operator.metrics.trust import Trust

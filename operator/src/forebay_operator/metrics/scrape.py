@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 import aiohttp
-from prometheus_client.parser import text_string_to_metric_families
 
+from forebay_operator import metrics_page
 from forebay_operator.endpoints import Endpoint
 from forebay_operator.engines import forebay
 from forebay_operator.metrics.window import WINDOW_SECONDS, Pod, Scrape
@@ -27,25 +27,16 @@ Key = tuple[str, str]  # namespace, name
 Services = Mapping[Key, tuple[Endpoint, ...]]
 
 
-class IncompleteError(Exception):
-    """A pod's metrics lack what the window needs."""
-
-
 def parse(text: str, at: float, names: MetricNames = forebay.METRICS) -> Scrape:
-    """Only the wanted lines are parsed: the whole page would cost more than everything else the adapter does."""
-    wanted, ttft = names.wanted, f"{names.ttft}_bucket"
-    lines = [line for line in text.split("\n") if line.startswith(wanted)]
-    found: collections.Counter[str] = collections.Counter()
-    buckets: collections.Counter[float] = collections.Counter()
-    for family in text_string_to_metric_families("\n".join(lines) + "\n"):
-        for sample in family.samples:
-            found[sample.name] += sample.value
-            if sample.name == ttft:
-                buckets[float(sample.labels["le"])] += sample.value
-    if missing := sorted(set(wanted) - set(found)):
-        raise IncompleteError(f"no {', '.join(missing)}")
-    generated = found[names.generated] if names.generated else 0.0
-    return Scrape(at, found[names.waiting], found[names.running], generated, dict(buckets) if names.ttft else None)
+    """ValueError where the page does not tell what the window needs."""
+    page = metrics_page.parse(text, names.wanted)
+    return Scrape(
+        at,
+        waiting=page.sums[names.waiting],
+        running=page.sums[names.running],
+        generated=page.sums[names.generated] if names.generated else 0.0,
+        ttft=page.buckets.get(f"{names.ttft}_bucket", {}) if names.ttft else None,
+    )
 
 
 class Scraper:
@@ -97,7 +88,7 @@ class Scraper:
                     reply.raise_for_status()
                     text = await reply.text()
             scrape = parse(text, self._clock(), names)
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, IncompleteError) as e:
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as e:
             log.warning("scrape failed endpoint=%s: %s: %s", at, type(e).__name__, e)
             return
         if at in self._since:

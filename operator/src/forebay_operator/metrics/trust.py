@@ -19,9 +19,10 @@ from typing import Any
 
 import aiohttp
 
-from forebay_operator.informer import ApiError, ApiServer
+from forebay_operator.api_server import ApiServer
 from forebay_operator.metrics import certificate
 from forebay_operator.metrics.certificate import Pair
+from forebay_operator.refusal import ApiError
 
 log = logging.getLogger(__name__)
 
