@@ -88,7 +88,7 @@ class Engine(Part):
         json_schema_extra=checked(
             rule(
                 "(self.nodes > 1) == (oldSelf.nodes > 1)",
-                "nodes cannot change between one and several: make another resource and move the model's name to it",
+                "whether nodes is one or several is immutable: make another resource, and move the model's name to it",
             )
         ),
     )
