@@ -24,6 +24,7 @@ from forebay_runtime.config import (
 from forebay_runtime.drafting import NgramDrafter
 from forebay_runtime.engine import Engine
 from forebay_runtime.failures import StartUpError
+from forebay_runtime.lean_torch import spare_meta_kernels
 from forebay_runtime.progress import Progress
 from forebay_runtime.request import Request, SamplingParams
 from forebay_runtime.scheduling.scheduler import Scheduler
@@ -109,6 +110,7 @@ def _read_text(path: Path) -> Text:
 
 def _load(model: ModelOptions, progress: Progress) -> tuple[Text, LoadedModel]:
     """The tokenizer is read while torch is being imported, which takes seconds."""
+    spare_meta_kernels()
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(_read_text, Path(model.path))
         loaded = _load_model(model, progress)
