@@ -46,9 +46,9 @@ class MemoryApi:
     async def get(self, path: str, **query: str) -> Manifest:
         return await self.request("GET", path)
 
-    async def find(self, path: str) -> Manifest | None:
+    async def find(self, path: str, **query: str) -> Manifest | None:
         try:
-            return await self.request("GET", path)
+            return await self.request("GET", path, query=query)
         except ApiError as e:
             if e.code == 404:
                 return None

@@ -27,10 +27,10 @@ class Api:
     async def get(self, path: str, **query: str) -> dict[str, Any]:
         return await self.request("GET", path, query=query)
 
-    async def find(self, path: str) -> dict[str, Any] | None:
+    async def find(self, path: str, **query: str) -> dict[str, Any] | None:
         """None where there is no such object."""
         try:
-            return await self.request("GET", path)
+            return await self.request("GET", path, query=query)
         except ApiError as e:
             if e.code == 404:
                 return None

@@ -117,9 +117,10 @@ class LiveCluster:
         return found
 
     async def _look(self, id: ChildId) -> Manifest | None:
-        """What is there under a child's name by the API server's own word."""
+        """What is there under a child's name by the API server's own word: as its cache has it, which feeds the watches
+        too and so is never behind them, and spares its store."""
         kind, namespace, name = id
-        live = await self._api.find(CHILD_KINDS[kind].path(namespace, name))
+        live = await self._api.find(CHILD_KINDS[kind].path(namespace, name), resourceVersion="0")
         (self._strangers.discard if live is None else self._strangers.add)(id)
         return None if live is None else {**live, "kind": kind}
 
