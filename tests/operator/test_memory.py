@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from forebay_operator.facts import KnownModels
 from forebay_operator.memory import memory, shortage
 from forebay_operator.observed import Observed
 from forebay_operator.reports import Footprint, Loading, parse_footprint
-from forebay_operator.resource import Spec, Status
+from forebay_operator.resource import InferenceService, Spec, Status
 from forebay_operator.resource.status import ModelStatus
 from forebay_operator.sync import sync
 from tests.operator.builders import CONFIG, NOW, SOURCE, observed, pod_body, resource, revision, says, wanted
@@ -166,6 +167,30 @@ def test_what_a_pod_tells_is_remembered_by_source_and_then_stands_in_the_way_of_
     assert says(outcome)["Accepted"] == ("False", "DoesNotFit")
     assert outcome.status.memory is not None
     assert outcome.status.memory.fits is False
+
+
+def known_from(other: InferenceService, of: InferenceService) -> ModelStatus | None:
+    models = KnownModels()
+    models.heard(other)
+    return models.of(of)
+
+
+def test_a_fresh_resource_of_a_known_source_is_refused_before_any_pod() -> None:
+    other = resource("other", status=remembering())
+    of = resource(resources={"limits": {"memory": "200Mi"}})
+    outcome = sync(of, Observed(known=known_from(other, of)), CONFIG, NOW)
+    assert outcome.children is None
+    assert says(outcome)["Accepted"] == ("False", "DoesNotFit")
+    assert outcome.status.memory is not None
+    assert outcome.status.memory.basis == "told by another resource's pods"
+    assert outcome.status.model == TOLD.model_copy(update={"revision": None, "context": None})
+
+
+def test_a_volume_of_the_same_name_in_another_namespace_is_another_source() -> None:
+    model = {"source": "pvc://models/llama"}
+    other = resource(model=model, status=remembering(TOLD.model_copy(update={"source": "pvc://models/llama"})))
+    assert known_from(other, resource(model=model)) is not None
+    assert known_from(other, replace(resource(model=model), namespace="elsewhere")) is None
 
 
 def test_another_source_is_another_model() -> None:

@@ -26,6 +26,27 @@ def carried(resource: InferenceService) -> ModelStatus:
     return known.model_copy(update={"name": resource.model_name})
 
 
+class KnownModels:
+    """What has been told of each source, by whatever resource: the next one of that source need not find out."""
+
+    def __init__(self) -> None:
+        self._by_source: dict[tuple[str, str], ModelStatus] = {}
+
+    def heard(self, resource: InferenceService) -> None:
+        model = resource.status.model if resource.status else None
+        if model and model.parameters is not None and model.source == origin(resource):
+            self._by_source[_whose(resource)] = model
+
+    def of(self, resource: InferenceService) -> ModelStatus | None:
+        return self._by_source.get(_whose(resource))
+
+
+def _whose(resource: InferenceService) -> tuple[str, str]:
+    """A volume's name is its namespace's; images and hubs are the same everywhere."""
+    source = origin(resource)
+    return (resource.namespace if source.startswith("pvc://") else ""), source
+
+
 def wanted_from(resource: InferenceService, pods: Iterable[Pod]) -> Pod | None:
     """A pod that is worth asking: it serves, and is of another revision than those that have told."""
     serving = (p for p in pods if p.ready and not p.deleting and p.ip)
@@ -38,7 +59,7 @@ def model_status(resource: InferenceService, observed: Observed, revision: str) 
     """Pods of another revision than the present one may serve another model: theirs is no word about this one."""
     known, told = carried(resource), observed.footprint
     if told is None or told[0] != revision:
-        return known
+        return known if known.parameters is not None else _of_others(known, observed.known)
     return known.model_copy(
         update={
             "revision": told[0],
@@ -52,6 +73,13 @@ def model_status(resource: InferenceService, observed: Observed, revision: str) 
             "own_bytes": told[1].own_bytes,
         }
     )
+
+
+def _of_others(mine: ModelStatus, known: ModelStatus | None) -> ModelStatus:
+    """What the model is and takes; how it is served there is no word about here."""
+    if known is None:
+        return mine
+    return known.model_copy(update={"name": mine.name, "source": mine.source, "revision": None, "context": None})
 
 
 def loading_status(loading: Iterable[Loading]) -> LoadingStatus | None:

@@ -240,7 +240,7 @@ class Wiring:
         if event["type"] == "DELETED":
             woken = {key, *self._cluster.names.gone(key)}
         else:
-            woken = self._cluster.names.heard(parse(event["object"]))
+            woken = self._cluster.heard(parse(event["object"]))
             if not self._cluster.is_own_status(key, meta["resourceVersion"]):
                 woken = {key, *woken}
         for one in woken:

@@ -51,7 +51,7 @@ def memory(spec: Spec, model: ModelStatus) -> Memory:
     if isinstance(needs, str):
         return Memory(basis=needs, available=available)
     found = Memory(
-        basis=f"told by pods of revision {model.revision}",
+        basis=f"told by pods of revision {model.revision}" if model.revision else "told by another resource's pods",
         weights=needs.weights,
         kv=needs.kv,
         own=needs.own,

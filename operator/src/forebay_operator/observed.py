@@ -21,6 +21,7 @@ from forebay_operator.api_names import (
 )
 from forebay_operator.reports import Footprint, Loading
 from forebay_operator.resource import InferenceService
+from forebay_operator.resource.status import ModelStatus
 
 Manifest = dict[str, Any]
 
@@ -180,6 +181,7 @@ class Observed:
     rival: str | None = None
     load: Mapping[str, int] = field(default_factory=dict)
     stalled: frozenset[str] = frozenset()  # pods whose engine was last ended because it did not answer
+    known: ModelStatus | None = None  # told by pods of another resource with this source
     footprint: tuple[str, Footprint] | None = None  # told by a pod of that revision in this pass
     loading: tuple[Loading, ...] = ()
 

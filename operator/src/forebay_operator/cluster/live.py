@@ -71,15 +71,20 @@ class LiveCluster:
         ] = {}  # uid, digest of what was applied, and of what came of it
         self._strangers: set[ChildId] = set()  # found under a child's name, and not in the cache
         self._told: dict[Key, str] = {}  # the resource version that the last status written came to
-        self.names = ModelNames()
+        self.names, self.models = ModelNames(), facts.KnownModels()
 
     async def close(self) -> None:
         await self._pods.close()
 
     async def learn_names(self) -> None:
-        """Reads every resource's model name, before the first pass: no younger one may take a name at a restart."""
+        """Reads every resource's model names, before the first pass: no younger one may take a name at a restart."""
         for item in (await self._api.get(RESOURCES))["items"]:
-            self.names.heard(parse(item))
+            self.heard(parse(item))
+
+    def heard(self, resource: InferenceService) -> set[Key]:
+        """Takes down what matters to others; the resources that are concerned."""
+        self.models.heard(resource)
+        return self.names.heard(resource)
 
     # ------------------------------------------------------------ reading
 
@@ -140,6 +145,7 @@ class LiveCluster:
             rival=await self._rival(resource),
             load=await self._pods.loads(observed.pods, resource.spec.engine.type) if shrinks else {},
             stalled=await self._stalled(resource.namespace, observed.pods),
+            known=self.models.of(resource),
             **(await self._reported(resource, observed.pods) if resource.spec.engine.type == "forebay" else {}),
         )
 
