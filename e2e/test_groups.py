@@ -3,6 +3,7 @@
 The kind alone is installed, without its controller: what is looked at is what the API server takes from the operator.
 """
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -47,6 +48,11 @@ def kind(cluster: Kube) -> Iterator[Object]:
 def test_groups_are_made_once_the_cluster_knows_them(story: Story, kind: Object) -> None:
     pods = {"image": "registry.invalid/vllm:1", "type": "vllm", "parallelism": {"nodes": 2}}
     gpus = {"limits": {"nvidia.com/gpu": "4"}}
+    long = Wanted("l" * 43).with_(engine=pods, resources=gpus).manifest("long")
+    assert (
+        "at most 42 characters"
+        in story.kube.kubectl("apply", "-n", story.namespace, "-f", "-", stdin=json.dumps(long)).err
+    )
     served = story.apply(Wanted("large").with_(engine=pods, resources=gpus, replicas=2))
     assert "install LeaderWorkerSet" in served.comes_to_say("NoLeaderWorkerSets", seconds=30)
     assert not story.kube.items(path_of("v1/services", story.namespace)), "nothing is made for it"

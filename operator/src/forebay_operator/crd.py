@@ -11,10 +11,11 @@ import yaml
 
 from forebay_operator.api_names import GROUP, KIND, PLURAL, VERSION
 from forebay_operator.resource import Spec, Status
-from forebay_operator.resource.schema import RULED, Part
+from forebay_operator.resource.schema import RULED, Part, checked, rule
 
 MAX_NAME = 50  # a Service's name has 63 characters; the rest is for the suffixes of children to come
 NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"  # a Service's name: no dots, a letter first
+MAX_GROUP_NAME = 42  # StatefulSets of a group have 10 more, and bear 52 themselves
 COLUMNS = [
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
     {"name": "Replicas", "type": "integer", "jsonPath": ".status.replicas"},
@@ -77,6 +78,14 @@ def _root() -> dict[str, Any]:
         "type": "object",
         "description": "A language model that is served: Forebay makes pods that answer the OpenAI API for it.",
         "required": ["spec"],
+        **checked(
+            rule(
+                "!has(self.spec.engine) || !has(self.spec.engine.parallelism) || "
+                "!has(self.spec.engine.parallelism.nodes) || "
+                f"self.spec.engine.parallelism.nodes == 1 || size(self.metadata.name) <= {MAX_GROUP_NAME}",
+                f"with parallelism.nodes beyond 1 a name has at most {MAX_GROUP_NAME} characters",
+            )
+        ),
         "properties": {
             "apiVersion": {"type": "string", "description": "Version of this schema."},
             "kind": {"type": "string", "description": "InferenceService."},

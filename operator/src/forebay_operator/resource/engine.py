@@ -87,7 +87,7 @@ class Engine(Part):
         description="How one replica is spread over GPUs and nodes.",
         json_schema_extra=checked(
             rule(
-                "(self.nodes > 1) == (oldSelf.nodes > 1)",
+                "(has(self.nodes) && self.nodes > 1) == (has(oldSelf.nodes) && oldSelf.nodes > 1)",
                 "whether nodes is one or several is immutable: make another resource, and move the model's name to it",
             )
         ),
