@@ -186,6 +186,7 @@ def test_connections_are_kept_pipelined_and_closed_by_the_rules(toy: Toy) -> Non
         ([b"BLAH\r\n\r\n"], b"invalid_http"),
         ([b"GET /health HTTP/1.1\nHost: x\n\n"], b"invalid_http"),
         ([b"POST /tokenize HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"], b"invalid_http"),
+        ([b"CONNECT /version HTTP/1.1\r\nHost: x\r\n\r\n"], b"invalid_http"),
         ([b"POST /tokenize HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}"], b"invalid_http"),
         ([b"GET /health HTTP/1.1\r\nA: ", *[b"a" * 10_000] * 60], b"head_too_large"),
         ([b"GET /health HTTP/1.1\r\n", *[b"A: b\r\n" * 2000] * 60], b"head_too_large"),
@@ -197,6 +198,25 @@ def test_what_is_no_request_is_refused_and_the_connection_closed(
     answer = raw(lasting_toy, *parts)
     assert b'"code":"' + code in answer
     assert not answer.endswith(b"(open)")
+
+
+COMPLETION = f'{{"model": "{NAME}", "prompt": "the mill", "max_tokens": 2}}'.encode()
+POST = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+LENGTH = b"Content-Length: %d\r\n\r\n" % len(COMPLETION)
+WISH = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_wish_for_another_protocol_is_passed_over_and_the_body_read(lasting_toy: Toy, apart: bool) -> None:
+    """Java's client sends one with each request over plain HTTP."""
+    parts = (POST + WISH + LENGTH, COMPLETION) if apart else (POST + WISH + LENGTH + COMPLETION,)
+    assert raw(lasting_toy, *parts, POST + b"Connection: close\r\n" + LENGTH + COMPLETION).count(b"HTTP/1.1 200") == 2
+
+
+def test_trailers_are_no_headers(lasting_toy: Toy) -> None:
+    chunked = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(COMPLETION), COMPLETION)
+    late = b"X-Request-Timeout: never\r\n\r\n"
+    assert raw(lasting_toy, POST + b"Connection: close\r\n" + chunked + late).startswith(b"HTTP/1.1 200")
 
 
 @pytest.fixture

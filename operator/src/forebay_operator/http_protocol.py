@@ -56,8 +56,10 @@ class Protocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """ValueError, and so 400, for codings of a body that are not undone here."""
-        if self._upgrades():
+        """ValueError, and so 400, for tunnels and codings of a body that are not undone here."""
+        if self.parser.get_method() == b"CONNECT":
+            raise ValueError("no tunnels")
+        if self.parser.should_upgrade():
             return
         if [v.strip().lower() for n, v in self.headers if n == b"transfer-encoding"] not in ([], [b"chunked"]):
             raise ValueError("only chunked bodies are understood")
@@ -70,7 +72,7 @@ class Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if self._upgrades():
+        if self.parser.should_upgrade():
             return
         self._idle_bytes, self._in_body = 0, False
         self._expect_nothing()
@@ -85,9 +87,6 @@ class Protocol(HttpToolsProtocol):
         self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         self.transport.close()
 
-    def _upgrades(self) -> bool:
-        return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"
-
     def _go_on_without_upgrade(self, rest: bytes) -> None:
         """Reads the request again as one that wishes for nothing: the parser has stopped before its body."""
         method, keeps = self.parser.get_method(), self.parser.should_keep_alive()
@@ -95,6 +94,7 @@ class Protocol(HttpToolsProtocol):
         lines = [method + b" " + self.url + b" HTTP/1.1", *(n + b": " + v for n, v in headers)]
         lines += [] if keeps else [b"connection: close"]
         self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
         self.data_received(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def _expect_within(self, seconds: float) -> None:

@@ -62,6 +62,7 @@ REFUSED = {
     "a path that is no ASCII": b"GET /v1/mod\xe8les HTTP/1.1\r\nHost: x\r\n\r\n",
     "a path that is none": b"GET :// HTTP/1.1\r\nHost: x\r\n\r\n",
     "a tunnel": b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n",
+    "a tunnel through a path": b"CONNECT /v1/models HTTP/1.1\r\nHost: example.com\r\n\r\n",
     "another protocol": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
     "the next version": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 }

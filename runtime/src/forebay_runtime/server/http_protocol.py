@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from forebay_runtime.request import RequestError
@@ -9,25 +10,44 @@ from forebay_runtime.server.errors import error_body
 
 MAX_HEAD_BYTES = 64 << 10
 _PHRASES = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
+_UPGRADE = (b"upgrade", b"connection", b"http2-settings")
 
 
 class Protocol(HttpToolsProtocol):
-    """Refuses in the same shape as everything else, and closes: what follows on such a connection can't be trusted."""
+    """Refuses in the same shape as everything else, and closes: what follows on such a connection can't be trusted.
 
-    _head_bytes = 0  # received of a head that is not complete
+    A wish for another protocol is passed over, and so are trailers.
+    """
+
+    _head_bytes = 0  # received of a head that is not complete, or of what is between the pieces of a body
+    _in_body = False
 
     def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
         self._head_bytes += len(data)
-        super().data_received(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as e:
+            self._go_on_without_upgrade(data[e.args[0] :])
+        except httptools.HttpParserError:
+            self._refuse(400, "Invalid HTTP request received.", "invalid_http")
         if self._head_bytes > MAX_HEAD_BYTES:
             self._refuse(431, f"The request's head is longer than {MAX_HEAD_BYTES} bytes.", "head_too_large")
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_body:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        """ValueError, and so 400, for codings of a body that we can't undo."""
+        """ValueError, and so 400, for tunnels and codings of a body that we can't undo."""
+        if self.parser.get_method() == b"CONNECT":
+            raise ValueError("no tunnels")
+        if self.parser.should_upgrade():
+            return
         codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
         if codings not in ([], [b"chunked"]):
             raise ValueError("only chunked bodies are understood")
-        self._head_bytes = 0
+        self._head_bytes, self._in_body = 0, True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -35,11 +55,20 @@ class Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._head_bytes = 0
+        if self.parser.should_upgrade():
+            return
+        self._head_bytes, self._in_body = 0, False
         super().on_message_complete()
 
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(400, msg, "invalid_http")
+    def _go_on_without_upgrade(self, rest: bytes) -> None:
+        """Reads the request again as one that wishes for nothing: the parser has stopped before its body."""
+        method, keeps = self.parser.get_method(), self.parser.should_keep_alive()
+        headers = [(name, value) for name, value in self.headers if name not in _UPGRADE]
+        lines = [method + b" " + self.url + b" HTTP/1.1", *(name + b": " + value for name, value in headers)]
+        lines += [] if keeps else [b"connection: close"]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
+        self.data_received(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def _refuse(self, status: int, message: str, code: str) -> None:
         if self.transport.is_closing():
