@@ -10,8 +10,9 @@ from typing import Any
 
 from forebay_operator.api_names import MANAGED, REVISION_LABEL, SERVICE_LABEL
 from forebay_operator.api_server import ApiServer
+from forebay_operator.child_kinds import CHILD_KINDS
 from forebay_operator.cluster.cache import About, Cache
-from forebay_operator.observed import CHILD_KINDS, Manifest
+from forebay_operator.observed import Manifest
 from tests.operator.builders import desired, live, pod_body, resource, wanted
 from tests.support.api_server import FakeApiServer
 from tests.support.asgi import on_loopback

@@ -20,10 +20,10 @@ import kopf
 from forebay_operator import probes, profiles, telemetry
 from forebay_operator.api_names import GROUP, KIND, PLURAL, VERSION
 from forebay_operator.api_server import ApiServer
+from forebay_operator.child_kinds import CHILD_KINDS
 from forebay_operator.cluster import About, Access, AccessError, Api, Cache, LeaseHolder, LiveCluster, access
 from forebay_operator.config import Config
 from forebay_operator.engines.catalog import ENGINES
-from forebay_operator.observed import CHILD_KINDS
 from forebay_operator.reconcile import reconcile
 from forebay_operator.refusal import ApiError
 from forebay_operator.resource import parse

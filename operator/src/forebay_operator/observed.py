@@ -12,65 +12,17 @@ from forebay_operator.api_names import (
     CREDENTIALS_ANNOTATION,
     DELETION_COST,
     DRAINING_ANNOTATION,
-    FIELD_OWNER,
-    KIND,
     OUT_OF_ROTATION,
     REVISION_LABEL,
     ROTATION_LABEL,
     WORKER,
 )
 from forebay_operator.reports import Footprint, Loading
-from forebay_operator.resource import InferenceService
 from forebay_operator.resource.status import ModelStatus
 
 Manifest = dict[str, Any]
 
 ACCELERATORS = ("nvidia.com/", "amd.com/", "habana.ai/", "google.com/tpu", "aws.amazon.com/neuron", "gpu.intel.com/")
-
-
-@dataclass(frozen=True, slots=True)
-class ChildKind:
-    """A kind of child and where its objects are in the API. A resource has at most one of each kind."""
-
-    kind: str
-    group: str
-    version: str
-    plural: str
-    suffix: str = ""
-    optional: bool = False  # whether there are clusters without it
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    def name(self, resource_name: str) -> str:
-        return resource_name + self.suffix
-
-    @property
-    def root(self) -> str:
-        return f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
-
-    @property
-    def listing(self) -> str:
-        """Where the objects of all namespaces are listed and watched."""
-        return f"{self.root}/{self.plural}"
-
-    def path(self, namespace: str, name: str) -> str:
-        return f"{self.root}/namespaces/{namespace}/{self.plural}/{name}"
-
-
-CHILD_KINDS = {
-    k.kind: k
-    for k in (
-        ChildKind("Deployment", "apps", "v1", "deployments"),
-        ChildKind("LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "-group", optional=True),
-        ChildKind("Service", "", "v1", "services"),
-        ChildKind("HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers"),
-        ChildKind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets"),
-        ChildKind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies"),
-        ChildKind("RoleBinding", "rbac.authorization.k8s.io", "v1", "rolebindings", "-credentials"),
-    )
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,25 +243,3 @@ def failed_creation(replica_sets: Sequence[Manifest]) -> dict[str, str]:
         for c in (rs.get("status") or {}).get("conditions") or []
         if c["type"] == "ReplicaFailure" and c["status"] == "True"
     }
-
-
-def owner_of(live: Manifest) -> dict[str, Any] | None:
-    """The controlling ownerReference."""
-    owners = live["metadata"].get("ownerReferences") or []
-    return next((o for o in owners if o.get("controller")), None)
-
-
-def left_behind(live: Manifest, resource: InferenceService) -> bool:
-    """Whether it is on its way out: being deleted, or of a former resource of the same name."""
-    owner = owner_of(live)
-    former = owner is not None and owner["kind"] == KIND and owner["uid"] != resource.uid
-    return "deletionTimestamp" in live["metadata"] or former
-
-
-def foreign(live: Manifest, resource: InferenceService) -> bool:
-    """Whether somebody else made it: it is neither owned by the resource nor ever applied by this operator."""
-    owner = owner_of(live)
-    if owner is not None:
-        return bool(owner["kind"] != KIND)
-    applied = [m for m in live["metadata"].get("managedFields") or [] if m.get("operation") == "Apply"]
-    return FIELD_OWNER not in {m.get("manager") for m in applied}

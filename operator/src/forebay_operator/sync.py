@@ -18,15 +18,8 @@ from forebay_operator.children.role_binding import role_binding
 from forebay_operator.children.service import service
 from forebay_operator.config import Config
 from forebay_operator.engines import catalog
-from forebay_operator.observed import (
-    Known,
-    Manifest,
-    Missing,
-    Observed,
-    Unreadable,
-    foreign,
-    left_behind,
-)
+from forebay_operator.observed import Known, Manifest, Missing, Observed, Unreadable
+from forebay_operator.ownership import foreign, left_behind
 from forebay_operator.profiles import applied
 from forebay_operator.resource import InferenceService, InvalidSpec, Spec, Status
 from forebay_operator.scaling import Mark

@@ -13,7 +13,8 @@ from forebay_operator.api_names import (
     MANAGED_LABEL,
     SERVICE_LABEL,
 )
-from forebay_operator.observed import CHILD_KINDS, Manifest
+from forebay_operator.child_kinds import CHILD_KINDS
+from forebay_operator.observed import Manifest
 from forebay_operator.resource import InferenceService
 
 

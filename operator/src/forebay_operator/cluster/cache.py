@@ -14,14 +14,9 @@ from typing import Any
 
 from forebay_operator.api_names import MANAGED, SERVICE_LABEL
 from forebay_operator.api_server import ApiServer
+from forebay_operator.child_kinds import ChildKind
 from forebay_operator.informer import Change, Informer
-from forebay_operator.observed import (
-    ChildKind,
-    Manifest,
-    Pod,
-    failed_creation,
-    parse_pod,
-)
+from forebay_operator.observed import Manifest, Pod, failed_creation, parse_pod
 
 Key = tuple[str, str]  # namespace, name
 

@@ -22,6 +22,7 @@ from forebay_operator.api_names import (
     ROTATION_LABEL,
 )
 from forebay_operator.causes import killed_as_stalled, suspects
+from forebay_operator.child_kinds import CHILD_KINDS
 from forebay_operator.cluster.api import APPLY, JSON_PATCH, MERGE, Api
 from forebay_operator.cluster.cache import Cache
 from forebay_operator.cluster.events import event
@@ -29,17 +30,8 @@ from forebay_operator.cluster.names import Key, ModelNames
 from forebay_operator.cluster.pods import PodDoor
 from forebay_operator.drift import digest, disowned, displaced, intent, replacement
 from forebay_operator.happenings import Change, Happening, Verb
-from forebay_operator.observed import (
-    CHILD_KINDS,
-    Credentials,
-    Known,
-    Manifest,
-    Missing,
-    Observed,
-    Pod,
-    Unreadable,
-    owner_of,
-)
+from forebay_operator.observed import Credentials, Known, Manifest, Missing, Observed, Pod, Unreadable
+from forebay_operator.ownership import owner_of
 from forebay_operator.refusal import ApiError, ClusterUnavailable, Overlooked, consequence
 from forebay_operator.resource import InferenceService, InvalidSpec, Status, parse
 from forebay_operator.scaling import Mark
