@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from forebay_runtime.adapter import Adapter
 from forebay_runtime.grammar import GrammarState
 
+_LONGEST_MESSAGE, _LONGEST_PARAM = 2048, 256  # characters: both may quote what the client sent
+
 
 class RequestError(Exception):
     """The client's fault. `status` is the HTTP status, `code` and `param` go into the OpenAI-shaped body.
@@ -25,8 +27,14 @@ class RequestError(Exception):
         retry_after: int | None = None,
     ) -> None:
         super().__init__(message)
-        self.message, self.status, self.code, self.param = message, status, code, param
+        self.message = _cut(message, _LONGEST_MESSAGE)
+        self.param = None if param is None else _cut(param, _LONGEST_PARAM)
+        self.status, self.code = status, code
         self.retry_after = retry_after
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 class FinishReason(enum.Enum):

@@ -289,3 +289,27 @@ async def test_a_refusal_takes_no_thread(client: Client) -> None:
     await refused(client, temperature=-1)
     error_of(await client.get("/nowhere"), 404)
     assert set(threading.enumerate()) <= before
+
+
+LONG = "x" * 60_000
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/responses", {"input": [{"type": LONG}]}),
+        ("/v1/messages", {"messages": [{"role": "user", "content": [{"type": LONG}]}]}),
+        (CHAT, {"messages": [{"role": LONG, "content": "x"}]}),
+        (CHAT, {"messages": USER, "logit_bias": {LONG: "x"}}),
+        (CHAT, {"messages": USER, "tool_choice": {"type": "function", "function": {"name": LONG}}}),
+        (CHAT, {"messages": USER, "chat_template_kwargs": {"messages": LONG}, LONG: 1}),
+        ("/v1/load_lora_adapter", {"lora_name": LONG, "lora_path": LONG}),
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True])
+async def test_refusals_quote_no_more_than_a_little(path: str, fields: dict[str, Any], strict: bool) -> None:
+    async with running(application(strict_fields=strict)) as client:
+        reply = await client.post(path, json={"model": NAME, "max_tokens": 2, **fields})
+    assert 400 <= reply.status_code < 500
+    assert len(reply.content) < 3000
+    assert len(reply.headers.get("x-unknown-fields", "")) < 3000
