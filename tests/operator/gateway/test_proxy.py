@@ -197,10 +197,10 @@ async def test_a_request_that_broke_off_goes_to_one_other_endpoint_only() -> Non
     assert len(up.requests) == 2
 
 
-async def until_cut(front: Front) -> AsyncIterator[bytes]:
+async def until_cut(front: Front, path: str = "/v1/chat/completions") -> AsyncIterator[bytes]:
     """The pieces of a stream up to where its connection is cut; it has to be."""
     try:
-        async with front.client.stream("POST", "/v1/chat/completions", json=CHAT) as reply:
+        async with front.client.stream("POST", path, json=CHAT) as reply:
             async for part in reply.aiter_raw():
                 yield part
     except httpx.RemoteProtocolError:
@@ -220,6 +220,34 @@ async def test_a_stream_that_breaks_off_between_events_says_so_and_never_begins_
         assert json.loads(got.split(b"data: ")[2])["error"]["code"] == "model_broken"
         assert len(up.requests) == 1
         assert front.value("broken_total", model="llama") == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "told"),
+    [
+        ("/v1/messages", b"event: ping\ndata: {}\n\n", {"type": "error", "request_id": None}),
+        (
+            "/v1/responses",
+            b'event: a\ndata: {"sequence_number":3}\n\nevent: b\ndata: {"sequence_number":4}\n\n',
+            {"type": "error", "code": "model_broken", "param": None, "sequence_number": 5},
+        ),
+        ("/v1/responses", b": still here\n\n", {"type": "error", "sequence_number": 0}),
+    ],
+)
+async def test_a_stream_that_breaks_off_ends_in_an_event_of_its_own_dialect(
+    path: str, said: bytes, told: dict[str, Any]
+) -> None:
+    async def answer(_scope: Scope, _body: bytes, _receive: Receive, send: Send) -> None:
+        await start(send, 200, "text/event-stream")
+        await piece(send, said)
+
+    async with on_loopback(Recorder(answer)) as at, gateway(routing_to(llama=[at])) as front:
+        got = b"".join([part async for part in until_cut(front, path)])
+    name, data = got.removeprefix(said).removesuffix(b"\n\n").split(b"\n")
+    assert name == b"event: error"
+    last = json.loads(data.removeprefix(b"data: "))
+    assert last | told == last
+    assert "broke off" in last.get("error", last)["message"]
 
 
 async def test_a_silent_endpoint_is_a_504() -> None:

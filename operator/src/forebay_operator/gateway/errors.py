@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
+from typing import Any
+
 from starlette.responses import JSONResponse, Response
+
+_SEQUENCE_NUMBER = re.compile(rb'"sequence_number": ?(\d{1,9})')
 
 _ANTHROPIC_TYPES = {
     401: "authentication_error",
@@ -42,13 +48,27 @@ class Refusal(Exception):
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
+    @property
+    def anthropic_body(self) -> dict[str, Any]:
+        kind = _ANTHROPIC_TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "api_error")
+        return {"type": "error", "error": {"type": kind, "message": self.message}, "request_id": None}
+
     def response(self, path: str = "") -> Response:
         """`path`: that of the request, which tells the client's language."""
-        if path.startswith("/v1/messages"):
-            kind = _ANTHROPIC_TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "api_error")
-            told = {"type": "error", "error": {"type": kind, "message": self.message}, "request_id": None}
-            return JSONResponse(told, self.status, self.headers)
-        return JSONResponse(self.body, self.status, self.headers)
+        told = self.anthropic_body if path.startswith("/v1/messages") else self.body
+        return JSONResponse(told, self.status, self.headers)
+
+
+def last_event(refusal: Refusal, path: str, events: bytes) -> bytes:
+    """What ends a stream that can't go on, as clients of that path know it. `events`: the end of what they have got."""
+    if path.startswith("/v1/messages"):
+        return b"event: error\ndata: " + json.dumps(refusal.anthropic_body).encode() + b"\n\n"
+    if not path.startswith("/v1/responses"):
+        return b"data: " + json.dumps(refusal.body).encode() + b"\n\n"
+    numbers = _SEQUENCE_NUMBER.findall(events)
+    told: dict[str, Any] = {"type": "error", "code": refusal.code, "message": refusal.message, "param": refusal.param}
+    told["sequence_number"] = int(numbers[-1]) + 1 if numbers else 0
+    return b"event: error\ndata: " + json.dumps(told).encode() + b"\n\n"
 
 
 def not_found(path: str) -> Refusal:

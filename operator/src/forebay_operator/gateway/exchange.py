@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -44,8 +43,8 @@ class Exchange:
             except BrokenOffError as broken:
                 self._telemetry.broken.labels(model).inc()
                 log.warning("answer broken off model=%s: %s", model, broken)
-                if broken.between_events:
-                    event = b"data: " + json.dumps(errors.broken(model).body).encode() + b"\n\n"
+                if broken.events is not None:
+                    event = errors.last_event(errors.broken(model), inbound.path, broken.events)
                     await send({"type": "http.response.body", "body": event, "more_body": True})
 
 

@@ -24,12 +24,12 @@ ELSEWHERE = frozenset({429, 502, 503})  # full, broken or draining: another endp
 class BrokenOffError(Exception):
     """The endpoint broke an answer off after bytes of it had gone to the client: nothing can be put right.
 
-    `between_events`: what went out ends with a whole server-sent event.
+    `events`: the end of what went out, where that is a whole server-sent event; None where it is not.
     """
 
-    def __init__(self, message: str, *, between_events: bool) -> None:
+    def __init__(self, message: str, events: bytes | None) -> None:
         super().__init__(message)
-        self.between_events = between_events
+        self.events = events
 
 
 class Proxy:
@@ -123,6 +123,6 @@ async def _pass_on_in_pieces(answer: Answer, send: Send) -> bytes:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             tail = (tail + piece)[-TAIL_BYTES:]
     except (aiohttp.ClientError, OSError, TimeoutError) as e:
-        raise BrokenOffError(repr(e), between_events=answer.streams and tail.endswith(b"\n\n")) from e
+        raise BrokenOffError(repr(e), tail if answer.streams and tail.endswith(b"\n\n") else None) from e
     await send({"type": "http.response.body", "body": b"", "more_body": False})
     return tail
