@@ -10,6 +10,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 64 << 10
+PIECE, BODY_PIECE = 4 << 10, 16 << 10  # bytes read at once: they bound how many small requests of a connection wait
 HEAD_SECONDS = 30.0
 BODY_SECONDS = 130.0  # a little more than the gateway gives, which can say so
 UPGRADE = (b"upgrade", b"connection", b"http2-settings")
@@ -22,6 +23,7 @@ class Protocol(HttpToolsProtocol):
 
     _idle_bytes = 0  # received since the last head, piece of a body or end: of a head, or of what is between chunks
     _in_body = False
+    _unread = b""
     _timer: asyncio.TimerHandle | None = None
     _peer: str | None = None
 
@@ -35,7 +37,26 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
+        self._unread += data
+        self._read()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._read()
+
+    def _read(self) -> None:
+        """Reads on until a request has to wait for the one before it: what comes after that one waits as bytes."""
+        at = 0
+        while at < len(self._unread) and not self.pipeline and not self.transport.is_closing():
+            self._unset_keepalive_if_required()
+            piece = self._unread[at : at + (BODY_PIECE if self._in_body else PIECE)]
+            at += len(piece)
+            self._feed(piece)
+        self._unread = self._unread[at:]
+        if (self._unread or self.pipeline) and not self.transport.is_closing():
+            self.flow.pause_reading()
+
+    def _feed(self, data: bytes) -> None:
         self._idle_bytes += len(data)
         try:
             self.parser.feed_data(data)
@@ -95,7 +116,7 @@ class Protocol(HttpToolsProtocol):
         lines += [] if keeps else [b"connection: close"]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
-        self.data_received(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
+        self._feed(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def _expect_within(self, seconds: float) -> None:
         """What comes next ends within so many seconds, or the connection does."""

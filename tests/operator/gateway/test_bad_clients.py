@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import socket
 from collections.abc import AsyncIterator
 
 import pytest
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from forebay_operator import serving
 from tests.operator.gateway.front import Front, gateway, routing_to
@@ -177,6 +179,26 @@ async def test_many_requests_on_one_connection_are_answered_in_turn() -> None:
         reply = await talk(front, one * 49 + last)
         await assert_nothing_is_left(front)
     assert reply.count(b"HTTP/1.1 200") == 50
+
+
+async def test_requests_that_wait_for_the_one_before_them_wait_as_bytes() -> None:
+    """Each of them as an object takes a hundred times its bytes."""
+    go_on = asyncio.Event()
+
+    async def waits(_scope: Scope, _body: bytes, _receive: Receive, send: Send) -> None:
+        await go_on.wait()
+        await start(send, 200, "application/json")
+        await piece(send, b"{}", more=False)
+
+    async with on_loopback(Recorder(waits)) as at, gateway(routing_to(llama=[at])) as front:
+        small = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+        last = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        talking = asyncio.ensure_future(talk(front, POST + LENGTH + b"\r\n" + BODY + small * 4000 + last))
+        await asyncio.sleep(0.2)
+        assert sum(type(o) is RequestResponseCycle for o in gc.get_objects()) < 200
+        go_on.set()
+        assert (await talking).count(b"HTTP/1.1 200") == 4002
+        await assert_nothing_is_left(front)
 
 
 @contextlib.asynccontextmanager

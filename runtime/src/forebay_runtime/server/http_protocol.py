@@ -9,6 +9,7 @@ from forebay_runtime.request import RequestError
 from forebay_runtime.server.errors import error_body
 
 MAX_HEAD_BYTES = 64 << 10
+PIECE, BODY_PIECE = 4 << 10, 16 << 10  # bytes read at once: they bound how many small requests of a connection wait
 _PHRASES = {400: b"Bad Request", 431: b"Request Header Fields Too Large"}
 _UPGRADE = (b"upgrade", b"connection", b"http2-settings")
 
@@ -21,9 +22,29 @@ class Protocol(HttpToolsProtocol):
 
     _head_bytes = 0  # received of a head that is not complete, or of what is between the pieces of a body
     _in_body = False
+    _unread = b""
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
+        self._unread += data
+        self._read()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._read()
+
+    def _read(self) -> None:
+        """Reads on until a request has to wait for the one before it: what comes after that one waits as bytes."""
+        at = 0
+        while at < len(self._unread) and not self.pipeline and not self.transport.is_closing():
+            self._unset_keepalive_if_required()
+            piece = self._unread[at : at + (BODY_PIECE if self._in_body else PIECE)]
+            at += len(piece)
+            self._feed(piece)
+        self._unread = self._unread[at:]
+        if (self._unread or self.pipeline) and not self.transport.is_closing():
+            self.flow.pause_reading()
+
+    def _feed(self, data: bytes) -> None:
         self._head_bytes += len(data)
         try:
             self.parser.feed_data(data)
@@ -68,7 +89,7 @@ class Protocol(HttpToolsProtocol):
         lines += [] if keeps else [b"connection: close"]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
-        self.data_received(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
+        self._feed(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def _refuse(self, status: int, message: str, code: str) -> None:
         if self.transport.is_closing():
