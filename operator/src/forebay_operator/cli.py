@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 PROGRAMS = {
-    "operator": ("forebay_operator.handlers", "turn InferenceServices into what serves them"),
+    "operator": ("forebay_operator.app", "turn InferenceServices into what serves them"),
     "gateway": ("forebay_operator.gateway.app", "one OpenAI endpoint for all models"),
     "adapter": ("forebay_operator.metrics.app", "custom metrics for the autoscaler"),
     "crds": ("forebay_operator.crd", "print the CustomResourceDefinition"),
