@@ -19,10 +19,9 @@ from collections.abc import Sequence as Tokens
 from forebay_runtime.config import SchedulerConfig
 from forebay_runtime.request import FinishReason, Pooling, Request
 from forebay_runtime.scheduling.admission import check_fits, check_room
-from forebay_runtime.scheduling.block_pool import BlockPool
 from forebay_runtime.scheduling.counters import SchedulerCounters
 from forebay_runtime.scheduling.finish import append_token, stop_ids
-from forebay_runtime.scheduling.prefix_cache import PrefixCache
+from forebay_runtime.scheduling.kv_blocks import KVBlocks
 from forebay_runtime.scheduling.sequence import Sequence, SequenceStatus
 from forebay_runtime.scheduling.step import SampledTokens, ScheduledSequence, SequenceOutput, Step, StepResult
 from forebay_runtime.scheduling.waiting import WaitingQueue, order
@@ -37,8 +36,7 @@ class Scheduler:
         self.config = config
         self.counters = SchedulerCounters()
         self._block_size = config.block_size
-        self._pool = BlockPool(config.num_blocks)
-        self._prefix_cache = PrefixCache(self._pool, config.block_size) if config.prefix_caching else None
+        self._blocks = KVBlocks(config.num_blocks, config.block_size, prefix_caching=config.prefix_caching)
         # More running sequences than tokens in a step would leave some of them without theirs.
         self._max_running = min(config.max_num_seqs, config.max_num_batched_tokens)
         self._context = min(config.max_model_len, config.num_blocks * config.block_size)
@@ -61,7 +59,7 @@ class Scheduler:
 
     @property
     def kv_cache_usage(self) -> float:
-        return self._pool.num_used / self._pool.num_blocks
+        return self._blocks.usage
 
     def add(self, request: Request, retry_after: int = 1) -> Sequence:
         """Queues a request. RequestError 400 where it can never run, 429 with `retry_after` where the queue is full."""
@@ -78,7 +76,7 @@ class Scheduler:
             stop_ids=stop_ids(request),
             arrival_work=self._work,
         )
-        num_cached = len(self._match(sequence)) * self._block_size
+        num_cached = len(self._blocks.match(sequence)) * self._block_size
         sequence.deadline = self._work + len(prompt) - num_cached
         self._sequences[request.request_id] = sequence
         self._waiting.add(sequence)
@@ -113,7 +111,7 @@ class Scheduler:
         scheduled = []
         for sequence in decodes:
             draft = drafts.get(sequence.request_id)
-            tokens = self._draft_room(sequence, draft, budget) if draft and budget else ()
+            tokens = self._blocks.draft_room(sequence, draft, budget) if draft and budget else ()
             budget -= len(tokens)
             scheduled.append(ScheduledSequence(sequence, 1, tokens))
         self._work += self.config.max_num_batched_tokens - budget
@@ -132,7 +130,7 @@ class Scheduler:
     def check_integrity(self) -> None:
         """AssertionError unless every count, table and queue agrees with the others. For tests and when idle."""
         waiting, running = list(self._waiting), list(self._running.values())
-        self._pool.check_integrity(s.block_table for s in running)
+        self._blocks.check_integrity(running)
         assert {s.request_id for s in waiting} | set(self._running) == set(self._sequences)
         assert len(waiting) + len(running) == len(self._sequences)
         assert len(running) <= self._max_running
@@ -144,8 +142,6 @@ class Scheduler:
         for s in running:
             assert s.status is SequenceStatus.RUNNING
             assert s.num_computed_tokens < s.num_tokens < s.max_num_tokens
-            assert len(s.block_table) * self._block_size >= s.num_tokens - 1
-            assert s.num_published_blocks * self._block_size <= s.num_computed_tokens
 
     def _grow_running(self) -> tuple[list[Sequence], list[Sequence]]:
         """Running sequences (one token left, more left), each with blocks for every known token."""
@@ -164,20 +160,16 @@ class Scheduler:
 
     def _grow(self, sequence: Sequence) -> bool:
         """Covers the last known token, preempting where it must; False if that took the sequence itself."""
-        if len(sequence.block_table) * self._block_size >= len(sequence.token_ids):
-            return True
-        while not self._pool.num_available:
+        while not self._blocks.cover(sequence):
             victim = max(reversed(self._running.values()), key=lambda s: s.request.priority)
             self._preempt(victim)
             if victim is sequence:
                 return False
-        sequence.block_table += self._pool.allocate(1)
         return True
 
     def _preempt(self, sequence: Sequence) -> None:
         """Back to the queue without KV. It has waited once: from now on its length doesn't count against it."""
-        self._pool.release(sequence.block_table)
-        sequence.block_table.clear()
+        self._blocks.release(sequence)
         sequence.num_computed_tokens = sequence.num_published_blocks = 0
         sequence.pooled.clear()
         sequence.status = SequenceStatus.WAITING
@@ -198,7 +190,7 @@ class Scheduler:
             if sequence.status is SequenceStatus.WAITING:
                 if not may_admit:
                     continue
-                cached = self._match(sequence)
+                cached = self._blocks.match(sequence)
                 if coming and _next_key(sequence, len(cached)) in coming:
                     continue  # one of this step computes its next block: in the next step that is a hit
                 may_admit = self._admit(sequence, cached)
@@ -212,41 +204,18 @@ class Scheduler:
         return scheduled
 
     def _admit(self, sequence: Sequence, cached: list[int]) -> bool:
-        """Gives a waiting sequence its cached blocks and new ones for the rest, and lets it run; False without room."""
-        num_new = -(-len(sequence.token_ids) // self._block_size) - len(cached)
-        num_revived = sum(not self._pool.is_used(block) for block in cached)
-        if self._pool.num_available - num_revived - num_new < len(self._running):
+        """Lets a waiting sequence run, if there is room for it and one block more for each that runs."""
+        if not self._blocks.admit(sequence, cached, spare=len(self._running)):
             return False
-        for block in cached:
-            self._pool.share(block)
-        sequence.block_table += cached + self._pool.allocate(num_new)
-        sequence.num_published_blocks = len(cached)
-        sequence.num_computed_tokens = len(cached) * self._block_size
         self._waiting.remove(sequence)
         self._running[sequence.request_id] = sequence
         sequence.status = SequenceStatus.RUNNING
         sequence.num_admissions += 1
-        if sequence.num_admissions == 1 and self._prefix_cache is not None:
+        if sequence.num_admissions == 1 and self._blocks.caches_prefixes:
             sequence.num_cached_tokens = sequence.num_computed_tokens
             self.counters.prefix_queries += sequence.num_tokens
             self.counters.prefix_hits += sequence.num_cached_tokens
         return True
-
-    def _match(self, sequence: Sequence) -> list[int]:
-        """A mean needs every token's hidden state, which no block holds."""
-        if self._prefix_cache is None or sequence.request.pooling is Pooling.MEAN:
-            return []
-        return self._prefix_cache.match(sequence)
-
-    def _draft_room(self, sequence: Sequence, draft: Tokens[int], budget: int) -> tuple[int, ...]:
-        """The part of the draft that budget, length limit and free blocks leave room for, with its blocks."""
-        num_tokens = len(sequence.token_ids)
-        count = min(len(draft), budget, sequence.max_num_tokens - num_tokens - 1)
-        num_missing = -(-(num_tokens + count) // self._block_size) - len(sequence.block_table)
-        if num_missing > 0:
-            sequence.block_table += self._pool.allocate(min(num_missing, self._pool.num_available))
-        count = min(count, len(sequence.block_table) * self._block_size - num_tokens)
-        return tuple(draft[:count])
 
     def _advance(self, scheduled: ScheduledSequence, sampled: SampledTokens) -> SequenceOutput | None:
         sequence, num_drafts = scheduled.sequence, len(scheduled.draft_token_ids)
@@ -261,7 +230,7 @@ class Scheduler:
             reason = append_token(sequence, sampled.token_ids[count])
             count += 1
         sequence.num_computed_tokens = len(sequence.token_ids) - 1  # the last one's KV is the next step's
-        self._publish(sequence)
+        self._blocks.publish(sequence)
         if reason is not None:
             self._finish(sequence)
         return SequenceOutput(sequence, sampled.token_ids[:count], sampled.logprobs[:count], reason)
@@ -270,7 +239,7 @@ class Scheduler:
         """Takes in tokens after which none is sampled. With its last one a prompt that is to be pooled has ended."""
         sequence, ends = scheduled.sequence, scheduled.completes
         sequence.num_computed_tokens += scheduled.num_new_tokens
-        self._publish(sequence)
+        self._blocks.publish(sequence)
         if sampled.pooled:
             before = sequence.pooled or [0.0] * len(sampled.pooled)
             sequence.pooled = [a + b for a, b in zip(before, sampled.pooled, strict=True)]
@@ -281,15 +250,9 @@ class Scheduler:
         embedding = tuple(x / count for x in sequence.pooled)
         return SequenceOutput(sequence, (), finish_reason=FinishReason.STOP, embedding=embedding)
 
-    def _publish(self, sequence: Sequence) -> None:
-        unpublished = sequence.num_computed_tokens - sequence.num_published_blocks * self._block_size
-        if self._prefix_cache is not None and unpublished >= self._block_size:
-            self._prefix_cache.publish(sequence)
-
     def _finish(self, sequence: Sequence) -> None:
         if sequence.status is SequenceStatus.RUNNING:
-            self._pool.release(sequence.block_table)
-            sequence.block_table.clear()
+            self._blocks.release(sequence)
             del self._running[sequence.request_id]
         else:
             self._waiting.remove(sequence)
