@@ -49,8 +49,9 @@ async def test_a_pod_tells_what_its_model_takes() -> None:
         await door.close()
 
 
-async def test_a_runtime_of_another_version_tells_nothing() -> None:
-    async with answering(version=(200, '{"version": "0"}')) as server:
+@pytest.mark.parametrize("told", ['{"version": "0"}', "[]", "", '{"model": {"parameters": 1e999}}', "[" * 100_000])
+async def test_a_runtime_that_cannot_be_understood_tells_nothing(told: str) -> None:
+    async with answering(version=(200, told)) as server:
         door = PodDoor(server.port or 0)
         assert await door.footprint(pod("p")) is None
         await door.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -36,4 +37,6 @@ def parse(text: str, wanted: tuple[str, ...]) -> Page:
                 buckets[sample.name][float(sample.labels["le"])] += sample.value
     if missing := sorted(set(wanted) - set(sums)):
         raise IncompleteError(f"no {', '.join(missing)} among the metrics")
+    if wrong := sorted(name for name in wanted if not 0 <= sums[name] < math.inf):
+        raise IncompleteError(f"what {', '.join(wrong)} say is no count")
     return Page(sums, buckets)

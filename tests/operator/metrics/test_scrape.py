@@ -52,6 +52,12 @@ def test_what_a_page_lacks_is_not_zero(name: str) -> None:
         parse(page, 0)
 
 
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-2"])
+def test_what_is_no_count_is_no_data(value: str) -> None:
+    with pytest.raises(IncompleteError, match="vllm:num_requests_running say"):
+        parse(PAGE.replace('running{model_name="llama"} 2.0', f'running{{model_name="llama"}} {value}'), 0)
+
+
 @contextlib.asynccontextmanager
 async def scraper(services: Services) -> AsyncIterator[Scraper]:
     async with aiohttp.ClientSession() as session:

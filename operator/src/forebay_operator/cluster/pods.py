@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Iterable
 
@@ -12,11 +11,13 @@ import aiohttp
 from forebay_operator import metrics_page
 from forebay_operator.engines.catalog import metric_names
 from forebay_operator.observed import Pod
+from forebay_operator.pod_answer import UntoldError, document, text
 from forebay_operator.program import PORT, MetricNames
 from forebay_operator.reports import Footprint, Loading, parse_footprint, parse_loading
 
 log = logging.getLogger(__name__)
-TIMEOUT = aiohttp.ClientTimeout(total=2)
+SECONDS = 2.0
+UNREADABLE = (UntoldError, ValueError, KeyError, TypeError, OverflowError)  # JSON knows numbers beyond all
 MOST_ASKED = 8  # pods of one resource that are asked how far they are, in one pass
 
 
@@ -38,10 +39,10 @@ class PodDoor:
         return {p.name: n for p, n in zip(serving, found, strict=True) if n is not None}
 
     async def footprint(self, pod: Pod) -> Footprint | None:
-        answer = await self._get(pod, "/version")
         try:
-            return parse_footprint(json.loads(answer[1])) if answer and answer[0] == 200 else None
-        except (ValueError, KeyError, TypeError) as e:
+            status, told = await document(self._asking(), self._url(pod, "/version"), SECONDS)
+            return parse_footprint(told) if status == 200 else None
+        except UNREADABLE as e:
             log.info("pod %s does not tell what its model takes: %r", pod.name, e)
             return None
 
@@ -52,29 +53,27 @@ class PodDoor:
         return tuple(f for f in found if f)
 
     async def _loading(self, pod: Pod) -> Loading | None:
-        answer = await self._get(pod, "/ready")
         try:
-            return parse_loading(pod.name, json.loads(answer[1])) if answer and answer[0] == 503 else None
-        except (ValueError, KeyError, TypeError):
+            status, told = await document(self._asking(), self._url(pod, "/ready"), SECONDS)
+            return parse_loading(pod.name, told) if status == 503 else None
+        except UNREADABLE:
             return None
 
     async def _in_flight(self, pod: Pod, engine: str) -> int | None:
-        answer = await self._get(pod, "/metrics")
         try:
-            return in_flight(answer[1], metric_names(engine)) if answer and answer[0] == 200 else None
-        except ValueError as e:
+            status, page = await text(self._asking(), self._url(pod, "/metrics"), SECONDS)
+            return in_flight(page, metric_names(engine)) if status == 200 else None
+        except UNREADABLE as e:
             log.warning("no load from pod %s: %s", pod.name, e)
             return None
 
-    async def _get(self, pod: Pod, path: str) -> tuple[int, str] | None:
-        self._session = self._session or aiohttp.ClientSession(timeout=TIMEOUT)
+    def _asking(self) -> aiohttp.ClientSession:
+        self._session = self._session or aiohttp.ClientSession()
+        return self._session
+
+    def _url(self, pod: Pod, path: str) -> str:
         host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
-        try:
-            async with self._session.get(f"http://{host}:{self._port}{path}") as reply:
-                return reply.status, await reply.text()
-        except (aiohttp.ClientError, OSError, TimeoutError, UnicodeDecodeError) as e:
-            log.info("no answer from pod %s for %s: %r", pod.name, path, e)
-            return None
+        return f"http://{host}:{self._port}{path}"
 
 
 def in_flight(page: str, names: MetricNames) -> int:

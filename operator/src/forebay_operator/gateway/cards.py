@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from forebay_operator.endpoints import Route
+from forebay_operator.pod_answer import UntoldError, document
 
 log = logging.getLogger(__name__)
 FRESH_SECONDS = 30.0
@@ -45,12 +46,10 @@ class Cards:
             return
         self._asked[model] = now
         try:
-            timeout = aiohttp.ClientTimeout(total=ASK_SECONDS)
-            async with self._session.get(f"http://{route.endpoints[0].address}/v1/models", timeout=timeout) as reply:
-                data = (await reply.json())["data"]
-            told: dict[str, Any] = next((card for card in data if card.get("id") == model), {})
+            answer = await document(self._session, f"http://{route.endpoints[0].address}/v1/models", ASK_SECONDS)
+            told: dict[str, Any] = next((card for card in answer[1]["data"] if card.get("id") == model), {})
             self._told[model] = {key: told[key] for key in TOLD if key in told}
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, TypeError, AttributeError) as e:
+        except (UntoldError, KeyError, TypeError, AttributeError) as e:
             log.info("no card of model=%s: %s: %s", model, type(e).__name__, e)
 
 

@@ -14,6 +14,7 @@ from forebay_operator import metrics_page
 from forebay_operator.endpoints import Endpoint
 from forebay_operator.engines import forebay
 from forebay_operator.metrics.window import WINDOW_SECONDS, Pod, Scrape
+from forebay_operator.pod_answer import UntoldError, text
 from forebay_operator.program import MetricNames
 
 log = logging.getLogger(__name__)
@@ -27,15 +28,15 @@ Key = tuple[str, str]  # namespace, name
 Services = Mapping[Key, tuple[Endpoint, ...]]
 
 
-def parse(text: str, at: float, names: MetricNames = forebay.METRICS) -> Scrape:
+def parse(page: str, at: float, names: MetricNames = forebay.METRICS) -> Scrape:
     """ValueError where the page does not tell what the window needs."""
-    page = metrics_page.parse(text, names.wanted)
+    told = metrics_page.parse(page, names.wanted)
     return Scrape(
         at,
-        waiting=page.sums[names.waiting],
-        running=page.sums[names.running],
-        generated=page.sums[names.generated] if names.generated else 0.0,
-        ttft=page.buckets.get(f"{names.ttft}_bucket", {}) if names.ttft else None,
+        waiting=told.sums[names.waiting],
+        running=told.sums[names.running],
+        generated=told.sums[names.generated] if names.generated else 0.0,
+        ttft=told.buckets.get(f"{names.ttft}_bucket", {}) if names.ttft else None,
     )
 
 
@@ -83,12 +84,11 @@ class Scraper:
     async def _scrape(self, at: str, names: MetricNames) -> None:
         try:
             async with self._slots:
-                timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
-                async with self._session.get(f"http://{at}/metrics", timeout=timeout) as reply:
-                    reply.raise_for_status()
-                    text = await reply.text()
-            scrape = parse(text, self._clock(), names)
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as e:
+                status, page = await text(self._session, f"http://{at}/metrics", TIMEOUT_SECONDS)
+            if status != 200:
+                raise UntoldError(f"status {status}")
+            scrape = parse(page, self._clock(), names)
+        except (UntoldError, ValueError) as e:
             log.warning("scrape failed endpoint=%s: %s: %s", at, type(e).__name__, e)
             return
         if at in self._since:
