@@ -44,25 +44,49 @@ class Inbound:
 
 
 class Answer:
-    """An endpoint's answer. `body` is the beginning of it: all, where it is `whole`. `streams`: it is of events."""
+    """An endpoint's answer. `streams`: it is of events. `body`, once begun, is the beginning; all where it is `whole`."""
 
-    def __init__(self, reply: aiohttp.ClientResponse, body: bytes, *, whole: bool) -> None:
-        self._reply, self.body, self.whole = reply, body, whole
+    def __init__(self, reply: aiohttp.ClientResponse) -> None:
+        self._reply, self._loop = reply, asyncio.get_running_loop()
         self.status, self.streams = reply.status, reply.content_type == EVENTS
         raw = [(n.lower(), v) for n, v in reply.raw_headers]
         dropped = NOT_RETURNED | _named(raw)
         self.headers = [(n, v) for n, v in raw if n not in dropped]
-        if whole:
+        self.body, self.whole = b"", False
+        self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
+
+    async def begin(self) -> None:
+        """Until it is worth passing on: a stream is at once, a short one when all of it is there. ClientError."""
+        if not 200 <= self.status < 600:
+            raise aiohttp.ClientPayloadError(f"the endpoint answered with status {self.status}")
+        body = bytearray()
+        while not self.streams and not self.whole and len(body) <= WHOLE_BYTES:
+            piece = await self._reply.content.readany()
+            body += piece
+            self.whole = not piece
+        self.body = bytes(body)
+        if self.whole:
             self.headers.append((b"content-length", str(len(body)).encode()))
 
     async def rest(self) -> AsyncIterator[bytes]:
         """What comes after `body`, piece by piece: no buffer, the client's pace is the endpoint's."""
-        while not self.whole and (piece := await _piece(self._reply)):
+        while not self.whole and (piece := await self._reply.content.readany()):
             yield piece
 
     def close(self) -> None:
         """Ends the request wherever it is; one that is over leaves its connection to the next."""
+        self._timer.cancel()
         self._reply.close()
+
+    def _look(self) -> None:
+        """aiohttp (3.14) closes a connection whose chunks turn into garbage, and tells nobody who reads: this does."""
+        connection, content = self._reply.connection, self._reply.content
+        if connection is None or content.is_eof() or content.exception() is not None:
+            return
+        if connection.transport is None or connection.transport.is_closing():
+            content.set_exception(aiohttp.ClientPayloadError("the endpoint's answer is no HTTP any more"))
+        else:
+            self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
 
 
 def pool(idle_seconds: float) -> aiohttp.ClientSession:
@@ -87,7 +111,7 @@ class Upstream:
         self._dropped = NOT_FORWARDED if forward_keys else NOT_FORWARDED | KEYS
 
     async def send(self, inbound: Inbound, endpoint: Endpoint) -> Answer:
-        """The answer as soon as it is worth passing on: a stream at once, a short one when all of it is there."""
+        """The answer, begun. ClientError, TimeoutError, OSError."""
         query = f"?{inbound.query}" if inbound.query else ""
         url = URL(f"http://{endpoint.address}{inbound.path}{query}", encoded=True)
         headers = self._headers(inbound, endpoint)
@@ -95,11 +119,13 @@ class Upstream:
             reply = await self._session.request(
                 inbound.method, url, headers=headers, data=_data(inbound), allow_redirects=False
             )
+        answer = Answer(reply)
         try:
-            return await _begun(reply)
+            await answer.begin()
         except BaseException:
-            reply.close()
+            answer.close()
             raise
+        return answer
 
     def _headers(self, inbound: Inbound, endpoint: Endpoint) -> list[tuple[str, str]]:
         dropped = self._dropped | _named(inbound.headers)
@@ -107,37 +133,6 @@ class Upstream:
         if inbound.path == CREATE:
             headers.append((_text(MARK_HEADER), mark(endpoint)))
         return headers
-
-
-async def _begun(reply: aiohttp.ClientResponse) -> Answer:
-    if not 200 <= reply.status < 600:
-        raise aiohttp.ClientPayloadError(f"the endpoint answered with status {reply.status}")
-    if reply.content_type == EVENTS:
-        return Answer(reply, b"", whole=False)
-    body = bytearray()
-    while len(body) <= WHOLE_BYTES:
-        piece = await _piece(reply)
-        if not piece:
-            return Answer(reply, bytes(body), whole=True)
-        body += piece
-    return Answer(reply, bytes(body), whole=False)
-
-
-async def _piece(reply: aiohttp.ClientResponse) -> bytes:
-    """The next bytes of the body; none at its end. ClientError, TimeoutError.
-
-    aiohttp (3.14) closes a connection whose chunks turn into garbage and tells no reader: looked for in a silence.
-    """
-    while True:
-        try:
-            async with asyncio.timeout(LOOK_SECONDS) as look:
-                return await reply.content.readany()
-        except TimeoutError:
-            if not look.expired():
-                raise
-        transport = reply.connection.transport if reply.connection else None
-        if transport is None or transport.is_closing():
-            raise aiohttp.ClientPayloadError("the endpoint's answer is no HTTP any more")
 
 
 def _data(inbound: Inbound) -> bytes | io.BytesIO | None:
