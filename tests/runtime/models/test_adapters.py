@@ -40,7 +40,7 @@ def test_every_projection_of_every_layer_is_added_to(model: LoadedModel, tmp_pat
     read = read_adapter(write_adapter(tmp_path), model, 64)
     counts = [[len(layer.qkv), len(layer.out), len(layer.gate_up), len(layer.down)] for layer in read.layers]
     assert counts == [[3, 1, 2, 1]] * LAYERS
-    assert read.nbytes >= 4 * 4 * LAYERS * sum(ins + outs for outs, ins in SHAPES.values())
+    assert read.nbytes >= 2 * 4 * LAYERS * sum(ins + outs for outs, ins in SHAPES.values())
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,10 @@ def _as_packed(up: Tensor, name: str, config: ModelConfig) -> Tensor:
 
 
 def _packing(base: LoadedModel) -> Callable[[Tensor], Linear]:
-    """float32 at least: an adapter is small, and nothing that it adds is rounded away."""
+    """In the type of the model's own weights before they are quantized. Sums are float32 whatever the type."""
     library = base.library
     if library is not None:
-        return lambda weight: library.pack("float32", weight)
+        wide = base.dtype == torch.float32
+        # pairs of inputs lie together in bfloat16: an odd number would be read beyond its end
+        return lambda weight: library.pack("float32" if wide or weight.shape[1] % 2 else "bfloat16", weight)
     return lambda weight: DenseLinear(weight.to(base.device, base.activations))

@@ -45,8 +45,8 @@ struct Model {
   const Layer* layers;
 };
 
-// What an adapter adds to the rows [first, first + up.n) of a product's output: up (n, rank) times down (rank, k), both
-// kF32. n 0: nothing.
+// What an adapter adds to the rows [first, first + up.n) of a product's output: up (n, rank) times down (rank, k), each
+// kF32, or kBF16 where its k is even. n 0: nothing.
 struct LowRank {
   Linear down, up;
   int32_t first, unused;
