@@ -44,7 +44,7 @@ class Inbound:
 
 
 class Answer:
-    """An endpoint's answer. `streams`: it is of events. `body`, once begun, is its beginning, or, if `whole`, all of it."""
+    """An endpoint's answer. `streams`: of events. `body`, once begun, is its beginning, or, if `whole`, all of it."""
 
     def __init__(self, reply: aiohttp.ClientResponse) -> None:
         self._reply, self._loop = reply, asyncio.get_running_loop()
