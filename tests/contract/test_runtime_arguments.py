@@ -5,7 +5,8 @@ import pytest
 from forebay_operator.engines import forebay
 from forebay_operator.program import MODEL_DIRECTORY, PORT, fetch_arguments
 from forebay_operator.resource import Spec
-from forebay_runtime.arguments import parser
+from forebay_runtime.arguments import adapter_options, parser, server_config
+from forebay_runtime.failures import StartUpError
 
 EVERYTHING = {
     "model": {"source": "hf://org/name@main", "servedName": "--模型 1", "contextLength": 4096},
@@ -42,6 +43,22 @@ def test_every_field_arrives() -> None:
     assert (args.block_size, args.threads) == (32, 2)
     assert args.lora == [("poet", "/model/adapters/poet")]
     assert args.max_num_seqs == 12, "the user's own arguments win"
+
+
+def test_an_alias_may_be_an_adapters_so_that_the_gateway_routes_by_it() -> None:
+    model = {**LEAST["model"], "aliases": ["small", "poet"]}
+    spec = {"model": model, "engine": {"args": ["--lora", "poet=/model/adapters/poet", "--lora=clerk=/model/clerk"]}}
+    args = parser().parse_args(forebay.program(Spec.model_validate(spec), ("name", "small", "poet"), 1).serve)
+    config = server_config(args)
+    assert config.served_names == ("name", "small")
+    assert adapter_options(args, config).at_start == (("poet", "/model/adapters/poet"), ("clerk", "/model/clerk"))
+
+
+@pytest.mark.parametrize("names", [["name=a"], ["poet=a", "poet=b"]])
+def test_an_adapter_never_has_the_models_own_name_or_anothers(names: list[str]) -> None:
+    args = parser().parse_args(["serve", "m", "--served-model-name", "name", *(f"--lora={name}" for name in names)])
+    with pytest.raises(StartUpError, match="the name is taken"):
+        adapter_options(args, server_config(args))
 
 
 def test_fetch_has_the_source_and_the_directory_that_is_served() -> None:

@@ -130,13 +130,18 @@ def adapter_options(args: argparse.Namespace, config: ServerConfig) -> AdapterOp
     return AdapterOptions(tuple(args.lora), args.max_lora_rank, args.max_loras)
 
 
+def _names_of_the_model(names: list[str], of_adapters: set[str]) -> tuple[str, ...]:
+    """Further names may be adapters': the gateway routes by names, and need not know what they stand for."""
+    return (names[0], *(name for name in names[1:] if name not in of_adapters))
+
+
 def server_config(args: argparse.Namespace) -> ServerConfig:
     path = Path(args.model).resolve()
     own = path.stem if path.suffix == ".gguf" else path.name
     return ServerConfig(
         host=args.host,
         port=args.port,
-        served_names=tuple(args.served_model_name or [own]),
+        served_names=_names_of_the_model(args.served_model_name or [own], {name for name, _ in args.lora}),
         api_key=args.api_key,
         tool_call_parser=None if args.tool_call_parser == "auto" else args.tool_call_parser,
         reasoning=None if args.reasoning_parser == "auto" else args.reasoning_parser == "think",
