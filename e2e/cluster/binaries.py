@@ -16,7 +16,9 @@ from e2e.cluster.shell import Shell
 from e2e.cluster.state import SetupError, State
 
 KUBERNETES = "1.37.2"
-SOURCE = Path(__file__).parent / "kube"
+SOURCE = Path(__file__).parent
+OWN = ("kube", "services")
+"""Modules of our own below SOURCE: programs made of others' packages, with what the cluster needs of them."""
 VERSION_FLAGS = " ".join(
     f"-X {package}.gitVersion=v{KUBERNETES}"
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -25,10 +27,11 @@ VERSION_FLAGS = " ".join(
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`packages` at a version, or of the module in kube/ when they begin with a dot; each makes one file in bin/."""
+    """`packages` at a version, or those of our `module`; each makes one file in bin/."""
 
     names: tuple[str, ...]
     packages: tuple[str, ...]
+    module: str = ""
     cgo: bool = False
     tags: str = ""
     ldflags: str = "-s -w"
@@ -38,8 +41,8 @@ class Program:
 
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
 PROGRAMS = (
-    Program(("kube",), (".",), ldflags=f"-s -w {VERSION_FLAGS}", links=COMPONENTS),
-    Program(("pause",), ("./pause",)),
+    Program(("kube",), (".",), "kube", ldflags=f"-s -w {VERSION_FLAGS}", links=COMPONENTS),
+    Program(("pause",), ("./pause",), "kube"),
     Program(
         ("containerd", "containerd-shim-runc-v2", "ctr"),
         tuple(
@@ -56,16 +59,16 @@ PROGRAMS = (
             for path in ("main/ptp", "main/loopback", "ipam/host-local", "meta/portmap")
         ),
     ),
-    Program(("coredns",), ("github.com/coredns/coredns@v1.14.7",)),
-    Program(("registry",), ("github.com/distribution/distribution/v3/cmd/registry@v3.1.2",)),
+    Program(("coredns",), ("./coredns",), "services"),
+    Program(("registry",), ("./registry",), "services"),
 )
 
 
 def key(program: Program, source: Mapping[str, bytes]) -> str:
-    """What the program is built from. `source`: the files of kube/ by name."""
+    """What the program is built from. `source`: the files of our modules by path, such as kube/go.mod."""
     recipe = hashlib.sha256(repr(program).encode())
-    if program.packages[0].startswith("."):
-        for name, content in sorted(source.items()):
+    for name, content in sorted(source.items()):
+        if program.module and name.startswith(f"{program.module}/"):
             recipe.update(name.encode() + b"\0" + content + b"\0")
     return recipe.hexdigest()[:16]
 
@@ -86,7 +89,7 @@ def stale(
 
 
 def read_source() -> dict[str, bytes]:
-    files = [path for path in SOURCE.rglob("*") if path.is_file()]
+    files = [path for module in OWN for path in (SOURCE / module).rglob("*") if path.is_file()]
     return {str(path.relative_to(SOURCE)): path.read_bytes() for path in files}
 
 
@@ -119,9 +122,10 @@ def build_one(shell: Shell, state: State, program: Program) -> None:
     made.mkdir(parents=True, exist_ok=True)
     env = {"CGO_ENABLED": "1" if program.cgo else "0", "GOBIN": str(made), "GOFLAGS": "-buildvcs=false"}
     flags = ["-tags", program.tags, "-ldflags", program.ldflags]
-    if program.packages[0].startswith("."):
+    if program.module:
         output = made / program.names[0]
-        shell.run("go", "build", *flags, "-o", output, *program.packages, seconds=2400, cwd=SOURCE, env=env)
+        place = SOURCE / program.module
+        shell.run("go", "build", *flags, "-o", output, *program.packages, seconds=2400, cwd=place, env=env)
     else:
         shell.run("go", "install", *flags, *program.packages, seconds=1800, cwd=made, env=env)
     for name in program.names:

@@ -18,8 +18,8 @@ from e2e.cluster.tools import FILES, missing_packages
 from e2e.cluster.tools import PROGRAMS as TOOLS
 
 STATE = State(Path("/state"))
-OURS, THEIRS = Program(("kube",), (".",), links=("etcd", "kubelet")), Program(("runc",), ("x/runc@v1",))
-SOURCE = {"main.go": b"package main"}
+OURS, THEIRS = Program(("kube",), (".",), "kube", links=("etcd", "kubelet")), Program(("runc",), ("x/runc@v1",))
+SOURCE = {"kube/main.go": b"package main", "services/go.mod": b"module services"}
 BUILT = {program.names[0]: binaries.key(program, SOURCE) for program in (OURS, THEIRS)}
 THERE = frozenset({"kube", "etcd", "kubelet", "runc"})
 
@@ -34,10 +34,11 @@ def test_nothing_is_stale_when_all_was_built_from_this() -> None:
         (SOURCE, {}, frozenset[str](), (OURS, THEIRS)),
         (SOURCE, BUILT, THERE - {"runc"}, (THEIRS,)),
         (SOURCE, BUILT, THERE - {"kubelet"}, (OURS,)),
-        ({"main.go": b"package other"}, BUILT, THERE, (OURS,)),
+        (SOURCE | {"kube/main.go": b"package other"}, BUILT, THERE, (OURS,)),
+        (SOURCE | {"services/go.mod": b"module other"}, BUILT, THERE, ()),
         (SOURCE, BUILT | {"runc": "older"}, THERE, (THEIRS,)),
     ],
-    ids=["empty", "program gone", "link gone", "source changed", "version changed"],
+    ids=["empty", "program gone", "link gone", "source changed", "another module changed", "version changed"],
 )
 def test_only_what_has_changed_is_built(
     source: dict[str, bytes], built: dict[str, str], there: frozenset[str], expected: tuple[Program, ...]
