@@ -1,7 +1,7 @@
 """The gate: `python -m tests.gate check|test [STAGE ...]` runs its stages in order and says where the time went.
 
-`check` needs no cluster. `test` adds the HTTP suite on a live runtime, direct and through the gateway, and the stories in
-e2e/ on a real cluster. Asked for by name: the operator suite. A failed stage stops those that need it, no others.
+`check` needs no cluster. `test` adds the HTTP suite on a live runtime, direct and through the gateway, and the stories
+in e2e/ on a real cluster. Asked for by name: the operator suite. A failed stage stops those that need it, no others.
 """
 
 from __future__ import annotations
