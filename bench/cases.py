@@ -58,8 +58,8 @@ class Case:
 
     @property
     def once(self) -> bool:
-        """Its figures are the same in every round."""
-        return self.name == "perplexity"
+        """One round tells enough: the figures are always the same, or so far apart that minutes are better spent."""
+        return self.name in ("perplexity", "one-by-one")
 
     def measure(self, contender: Contender, text: Sequence[int]) -> dict[str, float]:
         """Figures by name. `text`: the model's tokens of some long text. NotOffered."""
@@ -73,8 +73,8 @@ class Case:
             case "served":
                 return _served(contender, text)
             case "one-by-one":
-                # Every eighth of the mixed load: who answers one at a time answers all of it at the rate of these.
-                return {"mixed tokens/s": contender.one_by_one(load.mixed(text)[::8])}
+                # Two of the mixed load's 32: who answers one at a time answers all of it at the rate of these.
+                return {"mixed tokens/s": contender.one_by_one(load.mixed(text)[::16])}
         raise ValueError(
             f"there is no case {self.name!r}: prefill-N, decode-N, decode-N@CONTEXT, served, one-by-one, perplexity"
         )
