@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 
 from forebay_runtime.kernels import reference
 from forebay_runtime.kernels.native import KINDS, Kind, NativeLibrary, instruction_sets, native_library
+from forebay_runtime.models.quantization.gguf import BLOCK_TYPES
+from forebay_runtime.models.quantization.stored_rows import StoredRows
+from tests.runtime.models.test_gguf_blocks import random_blocks
 
 SETS = instruction_sets()
 sizes = st.integers(1, 70)
@@ -88,6 +92,40 @@ def test_four_bit_weights_come_back_as_they_are(library: NativeLibrary, most: in
     steps[..., 0], steps[..., 1], steps[..., 2] = 0, most, most - 1
     weight = (steps * 2**-6 - 0.125).view(40, 96)
     assert torch.equal(library.pack("int4", weight).rows(torch.arange(40)), weight)
+
+
+def blocks(number: int, rows: int, columns: int) -> StoredRows:
+    kind = BLOCK_TYPES[number]
+    count = rows * columns // kind.values_per_block
+    return StoredRows(number, torch.from_numpy(random_blocks(kind, count).copy()).view(rows, -1))
+
+
+@pytest.mark.parametrize("number", BLOCK_TYPES)
+def test_rows_of_files_are_read_as_torch_operations_read_them(library: NativeLibrary, number: int) -> None:
+    rows = blocks(number, 5, 512)
+    assert torch.equal(library.read_rows(rows, 512), rows.floats())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", BLOCK_TYPES)
+def test_rows_of_files_are_packed_as_their_numbers_are(library: NativeLibrary, number: int, kind: Kind) -> None:
+    """Parts of several types beside each other, times a factor, and not a multiple of a panel."""
+    parts = [replace(blocks(number, 40, 512), factor=0.3), blocks(0, 7, 512)]
+    packed = library.pack_rows(kind, parts, 512).rows(torch.arange(47))
+    floats = torch.cat([part.floats() for part in parts])
+    if kind == "int4" and number in (2, 3, 12):  # taken over group by group: scales and minima have 11 bits
+        largest = floats.abs().view(47, -1, 32).amax(-1, keepdim=True) * 2**-10
+        extremes = torch.maximum(largest, packed.abs().view(47, -1, 32).amax(-1, keepdim=True) * 2**-10)
+        near = ((packed - floats).view(47, -1, 32).abs() <= 16 * extremes).all(-1)
+        assert near[:40].all()
+    else:
+        assert torch.equal(packed, library.pack(kind, floats).rows(torch.arange(47)))
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_four_bit_groups_of_files_lose_nothing(library: NativeLibrary, number: int) -> None:
+    rows = blocks(number, 40, 96)
+    assert torch.equal(library.pack_rows("int4", [rows], 96).rows(torch.arange(40)), rows.floats())
 
 
 @few

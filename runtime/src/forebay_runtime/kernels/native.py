@@ -9,9 +9,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import platform
+from collections.abc import Sequence
 from ctypes import POINTER, c_float, c_int32, c_int64, c_void_p
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -107,6 +109,28 @@ class CStep(ctypes.Structure):
     )
 
 
+class Rows(Protocol):
+    """Rows of numbers as a file holds them. `type`: GGUF's number of the block type (cpu/blocks.h). `raw`: (rows, bytes
+    of a row) uint8. `factor`: of every number.
+    """
+
+    @property
+    def type(self) -> int: ...
+    @property
+    def raw(self) -> Tensor: ...
+    @property
+    def factor(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRows:
+    """Of float32."""
+
+    raw: Tensor
+    type: int = 0
+    factor: float = 1.0
+
+
 class NativeLibrary:
     """The kernels of one instruction set. Calls release the interpreter's lock; one step runs at a time."""
 
@@ -123,13 +147,31 @@ class NativeLibrary:
         self._c.forebay_set_threads(count)
 
     def pack(self, kind: Kind, weight: Tensor, bias: Tensor | None = None) -> NativeLinear:
-        """Quantizes and packs float32 rows (out, in). Several threads may pack at once."""
-        weight = weight.float().contiguous()
-        n, k = weight.shape
+        """Quantizes and packs rows of numbers (out, in)."""
+        rows = PlainRows(weight.float().contiguous().view(torch.uint8))
+        return self.pack_rows(kind, [rows], weight.shape[1], bias)
+
+    def pack_rows(self, kind: Kind, parts: Sequence[Rows], k: int, bias: Tensor | None = None) -> NativeLinear:
+        """The same of rows (of k numbers) as files hold them, those of all parts one after another, without a tensor of
+        floats between. Several threads may pack at once.
+        """
+        n = sum(part.raw.shape[0] for part in parts)
         num_bytes, num_scales = self.packed_lengths(kind, n, k)
-        data, scale = torch.empty(num_bytes, dtype=torch.uint8), torch.empty(num_scales)
-        self._c.forebay_pack(KINDS.index(kind), n, k, _at(weight), _at(data), _at(scale))
+        data = torch.full((num_bytes,), 128 if kind == "int8" else 0, dtype=torch.uint8)
+        scale, first = torch.zeros(num_scales), 0
+        for part in parts:
+            raw = part.raw.contiguous()
+            kinds, count = (KINDS.index(kind), k, part.type), raw.shape[0]
+            self._c.forebay_pack(*kinds, _at(raw), first, count, c_float(part.factor), _at(data), _at(scale))
+            first += count
         return NativeLinear(self, kind, n, k, data, scale, None if bias is None else bias.float().contiguous())
+
+    def read_rows(self, rows: Rows, k: int) -> Tensor:
+        """(rows, k) float32, without the factor."""
+        raw = rows.raw.contiguous()
+        out = torch.empty(raw.shape[0], k)
+        self._c.forebay_read_rows(rows.type, _at(raw), raw.shape[0], k, _at(out))
+        return out
 
     def packed_lengths(self, kind: Kind, n: int, k: int) -> tuple[int, int]:
         """Bytes of packed weights (n, k), and float32 scales beside them."""

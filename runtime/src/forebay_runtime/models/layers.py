@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Protocol
 
@@ -17,9 +17,10 @@ from forebay_runtime.kernels.rotary import interleave
 from forebay_runtime.models.errors import BrokenWeights
 from forebay_runtime.models.low_rank import AdaptedLayer, add_low_rank
 from forebay_runtime.models.model_config import Activation, ModelConfig
+from forebay_runtime.models.quantization.stored_rows import StoredRows, plain_rows
 from forebay_runtime.models.weights import WeightSource
 
-PackLinear = Callable[[Tensor, Tensor | None], Linear]
+PackLinear = Callable[[Sequence[StoredRows], Tensor | None], Linear]
 
 
 class Embedding(Protocol):
@@ -45,15 +46,11 @@ class EmbeddingTable:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """In which form weights are held. `embedding`: from its table (vocab, hidden), and the head where it is tied to it.
-
-    `table`: the type in which the table is read.
-    """
+    """In which form weights are held. `embedding`: from its table (vocab, hidden), and the head if it is tied to it."""
 
     linear: PackLinear
     head: PackLinear
-    embedding: Callable[[Tensor, Linear | None], Embedding]
-    table: torch.dtype
+    embedding: Callable[[StoredRows, Linear | None], Embedding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +128,7 @@ class LayerReader:
         """In float32 unless it is said otherwise, or in float64 where that is computed in."""
         tensor = self._source.get(name, dtype or self._read_type)
         self._tally(num_parameters=tensor.numel())
-        if tuple(tensor.shape) != shape:
-            raise BrokenWeights(f"{name} has shape {tuple(tensor.shape)}, but the config makes it {shape}")
+        _check_shape(name, tuple(tensor.shape), shape)
         return tensor
 
     def norm(self, name: str, size: int, *, rotary: bool = False, factor: float = 1.0) -> RMSNorm:
@@ -144,19 +140,19 @@ class LayerReader:
 
     def linear(self, names: Iterable[str], sizes: Iterable[int], in_size: int) -> Linear:
         pairs = list(zip(names, sizes, strict=True))
-        weight = torch.cat([self._rows(f"{name}.weight", (size, in_size)) for name, size in pairs])
+        parts = [self._rows(f"{name}.weight", (size, in_size)) for name, size in pairs]
         if not any(f"{name}.bias" in self._source for name, _ in pairs):
-            return self._tallied(self._packing.linear(weight, None))
-        return self._tallied(self._packing.linear(weight, torch.cat([self._bias(name, size) for name, size in pairs])))
+            return self._tallied(self._packing.linear(parts, None))
+        return self._tallied(self._packing.linear(parts, torch.cat([self._bias(name, size) for name, size in pairs])))
 
     def embedding_and_head(self) -> tuple[Embedding, Linear]:
         shape = (self._config.vocab_size, self._config.hidden_size)
-        table = self.tensor("model.embed_tokens.weight", shape, self._packing.table).to(self._device)
+        table = self._stored("model.embed_tokens.weight", shape)
         if "lm_head.weight" in self._source:
             embedding = self._packing.embedding(table, None)
             self._tally(weight_bytes=embedding.nbytes)
-            return embedding, self._tallied(self._packing.head(self.tensor("lm_head.weight", shape), None))
-        head = self._packing.head(table, None)
+            return embedding, self._tallied(self._packing.head([self._stored("lm_head.weight", shape)], None))
+        head = self._packing.head([table], None)
         embedding = self._packing.embedding(table, head)
         if isinstance(embedding, EmbeddingTable) and not isinstance(head, DenseLinear):  # it stays besides the head
             self._tally(weight_bytes=embedding.nbytes)
@@ -167,18 +163,34 @@ class LayerReader:
         return linear
 
     def _bias(self, name: str, size: int) -> Tensor:
+        """As one column, which takes its places as rows do."""
         name = f"{name}.bias"
-        return self._rows(name, (size,)) if name in self._source else torch.zeros(size)
+        if name not in self._source:
+            return torch.zeros(size)
+        return self._placed(name, plain_rows(self.tensor(name, (size,)).unsqueeze(1))).floats().squeeze(1)
 
-    def _rows(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        rows = self.tensor(name, shape)
+    def _rows(self, name: str, shape: tuple[int, int]) -> StoredRows:
+        return self._placed(name, self._stored(name, shape))
+
+    def _stored(self, name: str, shape: tuple[int, int]) -> StoredRows:
+        rows = self._source.rows(name)
+        _check_shape(name, rows.shape, shape)
+        self._tally(num_parameters=shape[0] * shape[1])
+        return rows
+
+    def _placed(self, name: str, rows: StoredRows) -> StoredRows:
         config = self._config
         is_query, is_key = ".q_proj." in name, ".k_proj." in name
         if (is_query or is_key) and not self._source.interleaved:
-            rows = interleave(rows, config.head_dim)
+            rows = rows.reordered(lambda raw: interleave(raw, config.head_dim))
         if is_query and not config.qk_norm:
-            rows = rows * config.attention_scale
+            rows = replace(rows, factor=config.attention_scale)
         return rows
+
+
+def _check_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    if shape != wanted:
+        raise BrokenWeights(f"{name} has shape {shape}, but the config makes it {wanted}")
 
 
 def read_feed_forward(reader: PartReader, config: ModelConfig, prefix: str) -> FeedForward:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from forebay_runtime.kernels.int8_linear import int8_linear
-from forebay_runtime.kernels.linear import Linear, dense_linear
+from forebay_runtime.kernels.linear import DenseLinear, Linear, dense_linear
 from forebay_runtime.kernels.native import Kind, NativeLibrary, NativeLinear
 from forebay_runtime.models.layers import Embedding, EmbeddingTable, Packing, PackLinear
 from forebay_runtime.models.quantization.int8 import quantize_per_channel
+from forebay_runtime.models.quantization.stored_rows import StoredRows
 
 
 def packing_for(
@@ -24,7 +26,11 @@ def packing_for(
     if library is not None:
         return _native_packing(library, quantization, dtype)
     pack = _int8(device, activations) if quantization == "int8" else _dense(device, dtype)
-    return Packing(pack, pack, lambda table, _: EmbeddingTable(table), dtype)
+
+    def embedding(table: StoredRows, head: Linear | None) -> Embedding:
+        return EmbeddingTable(head.weight if isinstance(head, DenseLinear) else table.floats(dtype).to(device))
+
+    return Packing(pack, pack, embedding)
 
 
 def _native_packing(
@@ -35,26 +41,26 @@ def _native_packing(
     kind: Kind = plain if quantization == "none" else quantization
     head_kind: Kind = "int8" if kind == "int4" else kind
 
-    def embedding(table: Tensor, head: Linear | None) -> Embedding:
-        return head if isinstance(head, NativeLinear) else library.pack(plain, table)
+    def packed(kind: Kind) -> PackLinear:
+        return lambda parts, bias: library.pack_rows(kind, parts, parts[0].shape[1], bias)
 
-    return Packing(
-        linear=lambda weight, bias: library.pack(kind, weight, bias),
-        head=lambda weight, bias: library.pack(head_kind, weight, bias),
-        embedding=embedding,
-        table=torch.float32,
-    )
+    def embedding(table: StoredRows, head: Linear | None) -> Embedding:
+        return head if isinstance(head, NativeLinear) else library.pack_rows(plain, [table], table.shape[1])
+
+    return Packing(packed(kind), packed(head_kind), embedding)
 
 
 def _dense(device: torch.device, dtype: torch.dtype) -> PackLinear:
-    def pack(weight: Tensor, bias: Tensor | None) -> Linear:
+    def pack(parts: Sequence[StoredRows], bias: Tensor | None) -> Linear:
+        weight = torch.cat([part.floats() for part in parts])
         return dense_linear(weight.to(device, dtype), None if bias is None else bias.to(device, dtype))
 
     return pack
 
 
 def _int8(device: torch.device, activations: torch.dtype) -> PackLinear:
-    def pack(weight: Tensor, bias: Tensor | None) -> Linear:
+    def pack(parts: Sequence[StoredRows], bias: Tensor | None) -> Linear:
+        weight = torch.cat([part.floats() for part in parts])
         quantized, scale = quantize_per_channel(weight.to(device))
         return int8_linear(quantized, scale, None if bias is None else bias.to(device, activations), activations)
 

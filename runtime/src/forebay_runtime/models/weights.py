@@ -16,9 +16,9 @@ from torch import Tensor
 from forebay_runtime.gguf_file import GgufFile, GgufTensor
 from forebay_runtime.models.errors import BrokenWeights, UnsupportedTensorType, WeightsNotFound
 from forebay_runtime.models.quantization.gguf import BLOCK_TYPES, OTHER_TYPES
+from forebay_runtime.models.quantization.stored_rows import StoredRows, plain_rows
 from forebay_runtime.progress import Progress
 
-_SLICE = 1 << 18  # values; a multiple of every block's
 INDEX = "model.safetensors.index.json"
 
 
@@ -31,6 +31,10 @@ class WeightSource(Protocol):
 
     def get(self, name: str, dtype: torch.dtype) -> Tensor:
         """BrokenWeights where there is none of this name, or its data can't be read."""
+        ...
+
+    def rows(self, name: str) -> StoredRows:
+        """A matrix as the file holds it. BrokenWeights where it is none, too."""
         ...
 
 
@@ -51,14 +55,22 @@ class SafetensorsSource:
         return name in self._by_name
 
     def get(self, name: str, dtype: torch.dtype) -> Tensor:
+        return self._tensor(name).to(dtype)
+
+    def rows(self, name: str) -> StoredRows:
+        tensor = self._tensor(name)
+        if tensor.dim() != 2:
+            raise BrokenWeights(f"{self._directory}: {name} has shape {tuple(tensor.shape)}, which is no matrix's")
+        return plain_rows(tensor)
+
+    def _tensor(self, name: str) -> Tensor:
         if name not in self._by_name:
             raise BrokenWeights(f"{self._directory} lacks the tensor {name}")
         tensor: Tensor = self._by_name[name].get_tensor(name)
         if not tensor.is_floating_point():
             raise UnsupportedTensorType(f"{self._directory}: {name} has type {tensor.dtype}, which is not supported")
-        found = tensor.to(dtype)
         self._progress.add(tensor.nbytes)
-        return found
+        return tensor
 
 
 def safetensors_files(directory: Path) -> list[Path]:
@@ -146,24 +158,27 @@ class GgufSource:
     def get(self, name: str, dtype: torch.dtype) -> Tensor:
         return self._dequantized(gguf_name(name, sandwich_norms=self._sandwich_norms), dtype)
 
+    def rows(self, name: str) -> StoredRows:
+        return self._stored(gguf_name(name, sandwich_norms=self._sandwich_norms))
+
     def rope_divisors(self) -> tuple[float, ...] | None:
         """What Llama 3's rotary frequencies are divided by, where the file says so."""
         name = "rope_freqs.weight"
         return tuple(self._dequantized(name, torch.float32).tolist()) if name in self._tensors else None
 
     def _dequantized(self, stored: str, dtype: torch.dtype) -> Tensor:
+        values = self._stored(stored).floats(dtype)
+        return values.view(tuple(reversed(self._tensors[stored].shape)))
+
+    def _stored(self, stored: str) -> StoredRows:
+        """Of a vector: one row."""
         if stored not in self._tensors:
             raise BrokenWeights(f"{self._path} lacks the tensor {stored}")
         tensor = self._tensors[stored]
-        kind = BLOCK_TYPES[tensor.type]
-        raw = torch.frombuffer(self._data, dtype=torch.uint8, count=_num_bytes(tensor), offset=tensor.offset)
-        out = torch.empty(prod(tensor.shape), dtype=dtype)
-        # a slice at a time: it stays in the processor's cache, and the file's pages are read once
-        bytes_per_slice = _SLICE // kind.values_per_block * kind.bytes_per_block
-        for values, blocks in zip(torch.split(out, _SLICE), torch.split(raw, bytes_per_slice), strict=True):
-            values.copy_(kind.dequantize(blocks.view(-1, kind.bytes_per_block)).view(-1))
-            self._progress.add(blocks.nbytes)
-        return out.view(tuple(reversed(tensor.shape)))
+        length = _num_bytes(tensor)
+        raw = torch.frombuffer(self._data, dtype=torch.uint8, count=length, offset=tensor.offset)
+        self._progress.add(length)
+        return StoredRows(tensor.type, raw.view(prod(tensor.shape[1:]), -1))
 
 
 def _refuse_unsupported(path: Path, tensor: GgufTensor) -> None:

@@ -11,9 +11,20 @@ FB_EXPORT void forebay_set_threads(int count) { set_threads(count); }
 
 FB_EXPORT int64_t forebay_panel_bytes(int kind, int k) { return panel_bytes(kind, k); }
 
-// rows (n, k) contiguous -> `data` (panels * panel_bytes), and for kInt8 `scale` (panels * kPanel).
-FB_EXPORT void forebay_pack(int kind, int n, int k, const float* rows, uint8_t* data, float* scale) {
-  for (int panel = 0; panel * kPanel < n; panel++) pack_panel(kind, n, k, rows, panel, data, scale);
+// `count` rows (k) of a block type, times `factor`, become rows [first, first + count) of packed weights: `data`, which is
+// filled beforehand as pack_row says, and for kInt8 `scale`.
+FB_EXPORT void forebay_pack(int kind, int k, int type, const uint8_t* rows, int first, int count, float factor, uint8_t* data, float* scale) {
+  for (int i = 0; i < count; i++) {
+    const int row = first + i;
+    uint8_t* panel = data + row / kPanel * panel_bytes(kind, k);
+    const float own = pack_row(kind, type, rows + i * row_bytes(type, k), k, factor, row % kPanel, panel);
+    if (kind == kInt8) scale[row] = own;
+  }
+}
+
+// `count` rows (k) of a block type as float.
+FB_EXPORT void forebay_read_rows(int type, const uint8_t* rows, int count, int k, float* out) {
+  for (int i = 0; i < count; i++) read_row(type, rows + i * row_bytes(type, k), k, out + int64_t(i) * k);
 }
 
 // Rows `ids` of the weights themselves (count, k).

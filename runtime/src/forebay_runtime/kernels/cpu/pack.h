@@ -1,5 +1,8 @@
-// Weights from float rows into panels.
+// Weights from rows as files hold them into panels.
 #pragma once
+#include <vector>
+
+#include "blocks.h"
 #include "linear.h"
 
 namespace forebay {
@@ -25,13 +28,6 @@ FB_INLINE uint16_t to_f16(float value) {  // to the nearest, ties to even; what 
     return sign | uint16_t(sum - 0x3f000000);
   }
   return sign | uint16_t((bits - 0x38000000 + 0xfff + ((bits >> 13) & 1)) >> 13);
-}
-
-FB_INLINE float f16_value(uint16_t half) {
-  uint16_t halves[kLanes] = {half};
-  float values[kLanes];
-  store(values, load_f16(halves));
-  return values[0];
 }
 
 // Quantizes to 127 steps either way, to the nearest; returns the scale.
@@ -67,6 +63,15 @@ static int even_steps(const float* values, int count, float least, float range) 
   return 15;
 }
 
+static void put_int4_group(const uint8_t* q, uint16_t scale, uint16_t minimum, int lane, uint8_t* group) {
+  for (int i = 0; i < kGroup; i++) {
+    uint8_t& both = group[(i / 8 * kPanel + lane) * 4 + i % 4];
+    both = i % 8 < 4 ? q[i] : uint8_t(both | q[i] << 4);
+  }
+  uint16_t* halves = reinterpret_cast<uint16_t*>(group + kGroup * kPanel / 2);
+  halves[lane] = scale, halves[kPanel + lane] = minimum;
+}
+
 // q * scale + minimum with q from 0 to 15.
 static void pack_int4_group(const float* values, int count, int lane, uint8_t* group) {
   float least = values[0], most = values[0];
@@ -82,38 +87,38 @@ static void pack_int4_group(const float* values, int count, int lane, uint8_t* g
     const float r = step > 0 ? std::nearbyintf((values[i] - base) / step) : 0;
     q[i] = uint8_t(r < 0 ? 0 : r > 15 ? 15 : r);
   }
-  for (int i = 0; i < kGroup; i++) {
-    uint8_t& both = group[(i / 8 * kPanel + lane) * 4 + i % 4];
-    both = i % 8 < 4 ? q[i] : uint8_t(both | q[i] << 4);
-  }
-  uint16_t* halves = reinterpret_cast<uint16_t*>(group + kGroup * kPanel / 2);
-  halves[lane] = scale, halves[kPanel + lane] = minimum;
+  put_int4_group(q, scale, minimum, lane, group);
 }
 
-// One panel of rows (n, k), contiguous, into `data`; `scale` (n) for kInt8.
-static void pack_panel(int kind, int n, int k, const float* rows, int panel, uint8_t* data, float* scale) {
-  uint8_t* p = data + panel * panel_bytes(kind, k);
-  std::memset(p, kind == kInt8 ? 128 : 0, panel_bytes(kind, k));
-  for (int lane = 0; lane < kPanel; lane++) {
-    const int row = panel * kPanel + lane;
-    if (row >= n) {
-      if (kind == kInt8) scale[row] = 0;
-      continue;
+// A row (k) of a type, times `factor`, into its lane of a panel. Returns the scale for kInt8. What lies beyond k was
+// filled before: kInt8 with 128, else 0. Groups that a file holds as kInt4 does are taken over as they are, but for
+// what a float16 leaves of their scales.
+static float pack_row(int kind, int type, const uint8_t* raw, int k, float factor, int lane, uint8_t* panel) {
+  if (kind == kInt4 && has_groups4(type)) {
+    for (int g = 0; g < k / kGroup; g++) {
+      Group4 from;
+      read_group4(type, raw, g, from);
+      put_int4_group(from.q, to_f16(from.scale * factor), to_f16(from.minimum * factor), lane, panel + int64_t(g) * kInt4Bytes);
     }
-    const float* w = rows + int64_t(row) * k;
-    switch (kind) {
-      case kF32:
-        for (int i = 0; i < k; i++) reinterpret_cast<float*>(p)[int64_t(i) * kPanel + lane] = w[i];
-        break;
-      case kBF16:
-        for (int i = 0; i < k; i++)
-          reinterpret_cast<uint16_t*>(p)[(int64_t(i / 2) * kPanel + lane) * 2 + i % 2] = to_bf16(w[i]);
-        break;
-      case kInt8: scale[row] = pack_int8_row(w, k, lane, p); break;
-      default:
-        for (int i = 0; i < k; i += kGroup)
-          pack_int4_group(w + i, k - i < kGroup ? k - i : kGroup, lane, p + int64_t(i / kGroup) * kInt4Bytes);
-    }
+    return 0;
+  }
+  std::vector<float> row(k);
+  read_row(type, raw, k, row.data());
+  if (factor != 1)
+    for (float& value : row) value *= factor;
+  switch (kind) {
+    case kF32:
+      for (int i = 0; i < k; i++) reinterpret_cast<float*>(panel)[int64_t(i) * kPanel + lane] = row[i];
+      return 0;
+    case kBF16:
+      for (int i = 0; i < k; i++)
+        reinterpret_cast<uint16_t*>(panel)[(int64_t(i / 2) * kPanel + lane) * 2 + i % 2] = to_bf16(row[i]);
+      return 0;
+    case kInt8: return pack_int8_row(row.data(), k, lane, panel);
+    default:
+      for (int i = 0; i < k; i += kGroup)
+        pack_int4_group(row.data() + i, k - i < kGroup ? k - i : kGroup, lane, panel + int64_t(i / kGroup) * kInt4Bytes);
+      return 0;
   }
 }
 
