@@ -27,8 +27,8 @@ import aiohttp
 
 from forebay_operator import crd
 from forebay_operator.api_server import ApiServer
+from forebay_operator.child_kinds import CHILD_KINDS
 from forebay_operator.cluster import access
-from forebay_operator.observed import CHILD_KINDS
 from forebay_operator.refusal import ApiError
 
 BIN = pathlib.Path(sys.executable).parent
