@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,7 @@ from forebay_operator.api_names import (
     ROTATION_LABEL,
     WORKER,
 )
+from forebay_operator.quantity import whole
 from forebay_operator.reports import Footprint, Loading
 from forebay_operator.resource.status import ModelStatus
 
@@ -168,11 +170,12 @@ def parse_workload(live: Manifest) -> Workload:
 
 
 def parse_pod(body: Manifest) -> Pod:
+    """Annotations and quantities are whatever the pod's user wrote: what is not understood there is not there."""
     meta, status = body["metadata"], body.get("status") or {}
     conditions = {c["type"]: c for c in status.get("conditions") or []}
     placed = conditions.get("PodScheduled", {})
     notes, labels = meta.get("annotations") or {}, meta.get("labels") or {}
-    cost = notes.get(DELETION_COST, "")
+    cost = re.fullmatch("-?[0-9]{1,10}", notes.get(DELETION_COST, ""))
     out = labels.get(ROTATION_LABEL) == OUT_OF_ROTATION
     return Pod(
         name=meta["name"],
@@ -191,8 +194,8 @@ def parse_pod(body: Manifest) -> Pod:
             for key, init in (("initContainerStatuses", True), ("containerStatuses", False))
             for c in status.get(key) or []
         ),
-        deletion_cost=int(cost) if cost.lstrip("-").isdigit() else None,
-        draining_since=_time(notes.get(DRAINING_ANNOTATION)) if out else None,
+        deletion_cost=int(cost[0]) if cost else None,
+        draining_since=_noted_time(notes.get(DRAINING_ANNOTATION)) if out else None,
         worker=labels.get(COMPONENT_LABEL) == WORKER,
         accelerators=accelerators((body.get("spec") or {}).get("containers") or []),
     )
@@ -205,12 +208,20 @@ def accelerators(containers: Sequence[Manifest]) -> dict[str, int]:
         resources = container.get("resources") or {}
         for name, count in {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.items():
             if name.startswith(ACCELERATORS):
-                found[name] = found.get(name, 0) + int(count)
+                found[name] = found.get(name, 0) + whole(str(count))
     return found
 
 
 def _time(stamp: str | None) -> datetime | None:
     return datetime.fromisoformat(stamp) if stamp else None
+
+
+def _noted_time(stamp: str | None) -> datetime | None:
+    try:
+        found = _time(stamp)
+    except ValueError:
+        return None
+    return found if found and found.tzinfo else None
 
 
 def _container(body: Manifest, init: bool) -> Container:

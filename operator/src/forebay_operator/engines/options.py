@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from forebay_operator.program import MODEL_DIRECTORY
+from forebay_operator.quantity import whole
 from forebay_operator.resource import Spec
 
 PRE_STOP_SECONDS = 10  # goes on admitting until its end is known to every proxy, also on a node that has much to do
@@ -48,7 +49,7 @@ def probes(ready: str, alive: str, loading_seconds: int = LOADING_SECONDS) -> di
 def gpus(spec: Spec) -> int:
     """How many GPUs each pod holds."""
     held = {**spec.resources.requests, **spec.resources.limits}
-    return sum(int(count) for name, count in held.items() if name.startswith(GPUS))
+    return sum(whole(count) for name, count in held.items() if name.startswith(GPUS))
 
 
 def tensor(spec: Spec) -> int | None:
