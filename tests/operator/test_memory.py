@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from forebay_operator.facts import KnownModels
+from forebay_operator.facts import KnownModels, loading_status
 from forebay_operator.memory import memory, shortage
 from forebay_operator.observed import Observed
-from forebay_operator.reports import Footprint, Loading, parse_footprint
+from forebay_operator.reports import Footprint, Loading, parse_footprint, parse_loading
 from forebay_operator.resource import InferenceService, Spec, Status
 from forebay_operator.resource.status import ModelStatus
 from forebay_operator.sync import sync
@@ -89,6 +89,12 @@ def test_other_contexts_types_and_quantizations_are_computed_from_what_was_told(
     found = memory(asked, TOLD).total
     assert found is not None
     assert round(found / MIB) == total
+
+
+def test_a_model_that_was_saved_smaller_than_auto_makes_it_takes_what_it_was_told_to() -> None:
+    saved = TOLD.model_copy(update={"quantization": "int4", "bytes": 63 * MIB})
+    assert memory(spec(), saved).weights == 63 * MIB
+    assert memory(spec(quantization="int8"), saved).weights == 100 * MIB
 
 
 def test_what_does_not_fit_is_refused_with_the_arithmetic_and_what_would() -> None:
@@ -186,11 +192,11 @@ def test_a_fresh_resource_of_a_known_source_is_refused_before_any_pod() -> None:
     assert outcome.status.model == TOLD.model_copy(update={"revision": None, "context": None})
 
 
-def test_a_volume_of_the_same_name_in_another_namespace_is_another_source() -> None:
-    model = {"source": "pvc://models/llama"}
-    other = resource(model=model, status=remembering(TOLD.model_copy(update={"source": "pvc://models/llama"})))
-    assert known_from(other, resource(model=model)) is not None
-    assert known_from(other, replace(resource(model=model), namespace="elsewhere")) is None
+@pytest.mark.parametrize("source", ["pvc://models/llama", SOURCE])
+def test_pods_of_another_namespace_have_no_say_whatever_the_source(source: str) -> None:
+    other = resource(model={"source": source}, status=remembering(TOLD.model_copy(update={"source": source})))
+    assert known_from(other, resource(model={"source": source})) is not None
+    assert known_from(other, replace(resource(model={"source": source}), namespace="elsewhere")) is None
 
 
 def test_another_source_is_another_model() -> None:
@@ -221,3 +227,30 @@ def test_loading_is_told_with_its_rate_and_what_is_left() -> None:
 
 def test_the_runtimes_answer_is_understood() -> None:
     assert parse_footprint(VERSION) == FOOTPRINT
+
+
+@pytest.mark.parametrize("told", [-1, 0, 1 << 62, 10**400, 1.5, True, None, "7"])
+@pytest.mark.parametrize("field", ["parameters", "weight_bytes", "kv_bytes_per_token", "context", "model_context"])
+def test_what_is_no_count_is_not_taken_for_one(field: str, told: Any) -> None:
+    model: Any = VERSION["model"]
+    with pytest.raises(ValueError, match="no count"):
+        parse_footprint({**VERSION, "model": {**model, field: told}})
+
+
+@pytest.mark.parametrize("told", ["", "x" * 33, "two words", 7, None])
+def test_what_is_no_word_is_not_taken_for_one(told: Any) -> None:
+    with pytest.raises(ValueError, match="no word"):
+        parse_footprint({**VERSION, "quantization": told})
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", -1, 1e300])
+def test_seconds_that_are_none_tell_of_no_loading(seconds: Any) -> None:
+    with pytest.raises(ValueError, match="no seconds"):
+        parse_loading("p", {"loading": {"bytes": 1, "total": 2, "seconds": seconds}})
+
+
+def test_whatever_a_pod_tells_of_its_loading_the_status_can_say() -> None:
+    told = parse_loading("p", {"loading": {"bytes": 1 << 60, "total": 1 << 59, "seconds": 5e-324}})
+    found = loading_status([told])
+    assert found is not None
+    assert (found.bytes, found.bytes_per_second, found.eta_seconds) == (1 << 59, 0, None)

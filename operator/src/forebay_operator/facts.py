@@ -27,7 +27,10 @@ def carried(resource: InferenceService) -> ModelStatus:
 
 
 class KnownModels:
-    """What has been told of each source, by whatever resource: the next one of that source need not find out."""
+    """What has been told of each source in a namespace: the next resource of that source there need not find out.
+
+    Not beyond the namespace: a pod runs what its user chose, and what it says must not refuse another one's resource.
+    """
 
     def __init__(self) -> None:
         self._by_source: dict[tuple[str, str], ModelStatus] = {}
@@ -42,9 +45,7 @@ class KnownModels:
 
 
 def _whose(resource: InferenceService) -> tuple[str, str]:
-    """A volume's name is its namespace's; images and hubs are the same everywhere."""
-    source = origin(resource)
-    return (resource.namespace if source.startswith("pvc://") else ""), source
+    return resource.namespace, origin(resource)
 
 
 def wanted_from(resource: InferenceService, pods: Iterable[Pod]) -> Pod | None:

@@ -103,10 +103,11 @@ def _needs(spec: Spec, model: ModelStatus) -> Needs | str:
 
 
 def _weights(spec: Spec, told: str, parameters: int, held: int) -> int:
-    """auto is the least that it may become: nothing is forbidden by a guess."""
+    """auto is the least that it may become: nothing is forbidden by a guess. On a CPU a saved int4 stays what it is."""
     asked = spec.engine.quantization
     wanted = asked if asked != "auto" else "none" if _gpus(spec) else "int8"
-    return held if wanted == told else int(parameters * BYTES_PER_PARAMETER[wanted])
+    computed = held if wanted == told else int(parameters * BYTES_PER_PARAMETER[wanted])
+    return min(held, computed) if asked == "auto" and not _gpus(spec) else computed
 
 
 def _kv_per_token(spec: Spec, told: int, told_dtype: str) -> int:

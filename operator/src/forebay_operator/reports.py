@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+_MOST = 1 << 60  # what a pod tells may be anything; more than this is nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +38,34 @@ def parse_footprint(version: Mapping[str, Any]) -> Footprint:
     """From the answer of /version. KeyError, TypeError or ValueError where the runtime is of another version."""
     model = version["model"]
     return Footprint(
-        parameters=int(model["parameters"]),
-        weight_bytes=int(model["weight_bytes"]),
-        kv_bytes_per_token=int(model["kv_bytes_per_token"]),
-        kv_dtype=str(model["kv_dtype"]),
-        own_bytes=int(model["other_bytes"]),
-        context=int(model["context"]),
-        model_context=int(model["model_context"]),
-        quantization=str(version["quantization"]),
+        parameters=_count(model["parameters"], least=1),
+        weight_bytes=_count(model["weight_bytes"], least=1),
+        kv_bytes_per_token=_count(model["kv_bytes_per_token"], least=1),
+        kv_dtype=_word(model["kv_dtype"]),
+        own_bytes=_count(model["other_bytes"]),
+        context=_count(model["context"], least=1),
+        model_context=_count(model["model_context"], least=1),
+        quantization=_word(version["quantization"]),
     )
 
 
 def parse_loading(pod: str, answer: Mapping[str, Any]) -> Loading:
     """From a 503 of /ready. KeyError, TypeError or ValueError where it is one for another reason."""
     told = answer["loading"]
-    return Loading(pod, int(told["bytes"]), int(told["total"]), float(told["seconds"]))
+    total, seconds = _count(told["total"]), float(told["seconds"])
+    if not 0 <= seconds <= _MOST:
+        raise ValueError(f"{seconds} are no seconds")
+    return Loading(pod, min(_count(told["bytes"]), total), total, round(seconds, 1))
+
+
+def _count(told: Any, least: int = 0) -> int:
+    """A status can hold it, and arithmetic with it ends well."""
+    if type(told) is not int or not least <= told <= _MOST:
+        raise ValueError(f"{str(told)[:64]} is no count of at least {least}")
+    return told
+
+
+def _word(told: Any) -> str:
+    if not isinstance(told, str) or not re.fullmatch("[a-z0-9_]{1,32}", told):
+        raise ValueError(f"{str(told)[:64]!r} is no word")
+    return told

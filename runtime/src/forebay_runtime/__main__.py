@@ -1,4 +1,4 @@
-"""forebay-runtime: serve, fetch, info."""
+"""forebay-runtime: serve, fetch, quantize, info."""
 
 from __future__ import annotations
 

@@ -81,6 +81,24 @@ def with_a_smaller_head(path: Path) -> None:
     change_index(path, model=model)
 
 
+def with_a_norm_before_the_file(path: Path) -> None:
+    change_place(path, offset=-64)
+
+
+def with_a_norm_of_half_a_number(path: Path) -> None:
+    change_place(path, length=2)
+
+
+def with_a_norm_of_less_than_nothing(path: Path) -> None:
+    change_place(path, length=-4)
+
+
+def change_place(path: Path, **changes: int) -> None:
+    model = json.loads((path / "packed.json").read_text())["model"]
+    model["norms"]["model.norm"] |= changes
+    change_index(path, model=model)
+
+
 def change_index(path: Path, **changes: Any) -> None:
     index = json.loads((path / "packed.json").read_text())
     (path / "packed.json").write_text(json.dumps(index | changes))
@@ -93,6 +111,9 @@ CASES: dict[str, tuple[Callable[[Path], None], type[ModelError], str]] = {
     "no JSON": (index_that_is_no_json, BrokenWeights, "packed.json is no index of packed weights"),
     "no object": (index_of_nothing, BrokenWeights, "packed.json is no index of packed weights"),
     "a norm missing": (without_a_norm, BrokenWeights, "does not hold model.norm as its own config makes it"),
+    "before the file": (with_a_norm_before_the_file, BrokenWeights, "packed.bin is cut off or broken"),
+    "half a number": (with_a_norm_of_half_a_number, BrokenWeights, "packed.bin is cut off or broken"),
+    "less than nothing": (with_a_norm_of_less_than_nothing, BrokenWeights, "packed.bin is cut off or broken"),
     "a part too small": (with_a_smaller_head, BrokenWeights, "does not hold lm_head as its own config makes it"),
 }
 

@@ -27,6 +27,29 @@ with socket.create_server(("127.0.0.1", 0)) as listener:
 """
 
 
+class Forgetful(socket.socket):
+    """Its first client leaves before it is taken in."""
+
+    left = False
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if not self.left:
+            self.left = True
+            raise ConnectionAbortedError
+        return super().accept()
+
+
+def test_a_client_that_leaves_too_early_takes_nothing_along() -> None:
+    with Forgetful() as listener:
+        listener.bind(("127.0.0.1", 0))
+        with LoadingServer(listener, Progress(), budget=60):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(f"http://127.0.0.1:{listener.getsockname()[1]}/ready", timeout=10)
+            with refused.value as answer:
+                assert answer.status == 503
+    assert listener.left
+
+
 def test_a_loading_server_is_not_ready_and_says_how_far_it_is() -> None:
     progress = Progress()
     progress.expect(1000)

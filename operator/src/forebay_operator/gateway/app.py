@@ -129,7 +129,10 @@ class KeyFile:
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
-        self.keys = ApiKeys.parse(path.read_text())
+        try:
+            self.keys = ApiKeys.parse(path.read_text())
+        except UnicodeDecodeError as e:
+            raise StartError(f"{path} is no text: {e.reason}") from None
         if not len(self.keys):
             raise StartError(f"{path} holds no key")
 
@@ -138,8 +141,8 @@ class KeyFile:
             await asyncio.sleep(RELOAD_SECONDS)
             try:
                 self.keys = ApiKeys.parse(self._path.read_text())
-            except OSError as e:
-                log.warning("keys not read again: %s", e)
+            except (OSError, UnicodeDecodeError) as e:
+                log.warning("keys not read again: %s", type(e).__name__)
 
 
 def _api_server(environment: Mapping[str, str]) -> ApiServer:

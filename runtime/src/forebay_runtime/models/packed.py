@@ -87,8 +87,14 @@ def _check_places(path: Path, model: PackedModel) -> None:
     length = path.stat().st_size
     linears = [place for linear in model.linears.values() for place in (linear.data, linear.scale, linear.bias)]
     for place in [*linears, *model.norms.values()]:
-        if place is not None and (place.offset % _ALIGNMENT or place.offset + place.length > length):
+        if place is not None and not _lies_within(place, length):
             raise BrokenWeights(f"{path} is cut off or broken")
+
+
+def _lies_within(place: _Place, length: int) -> bool:
+    """In whole numbers of four bytes: no part has smaller ones but in panels."""
+    aligned = place.offset % _ALIGNMENT == 0 and place.length % 4 == 0
+    return aligned and place.offset >= 0 and 0 <= place.length <= length - place.offset
 
 
 class PackedReader:

@@ -41,7 +41,7 @@ class LoadingServer:
     def _run(self) -> None:
         while not self._done.is_set():
             faulthandler.dump_traceback_later(self._budget + _GRACE, exit=True, file=sys.__stderr__ or sys.stderr)
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(OSError):  # nobody came, or left before it was answered
                 self._answer(self._listener.accept()[0])
             if (words := stalled(self._progress, self._budget, time.monotonic())) and not self._done.is_set():
                 sys.stderr.write(f"forebay-runtime: {words}\n")
