@@ -38,7 +38,9 @@ class Informer(Generic[T]):
 
     A kind that is `optional` may be unknown to the API server: `absent` says so, and it is asked again now and then.
 
-    `keep` takes from an object what is worth its memory; `changed` is told what has changed, with each list and event.
+    `keep` takes from an object what is worth its memory; an object that it does not understand (KeyError, TypeError,
+    ValueError) is not there, so that one cannot hide all others. `changed` is told what has changed, with each list and
+    event.
     What the process itself has written is taken in at once (`wrote`, `removed`), so that it is never blind to its own
     doings: an older state that the watch still brings is passed over, and one that is known already is no change.
     """
@@ -114,7 +116,9 @@ class Informer(Generic[T]):
         query = {"limit": str(PAGE), **self._selection}
         while True:
             page = await self._api.get(self._path, **query)
-            found |= {_key(item): Held(_version(item), self._keep(item)) for item in page["items"]}
+            for item in page["items"]:
+                if (value := self._understood(item)) is not None:
+                    found[_key(item)] = Held(_version(item), value)
             query["continue"] = page["metadata"].get("continue") or ""
             if not query["continue"]:
                 break
@@ -162,15 +166,26 @@ class Informer(Generic[T]):
         before = self._objects.get(key)
         if before and before.version >= version:
             return None
-        self._objects[key] = Held(version, self._keep(item))
-        return (before.value if before else None), self._objects[key].value
+        value = self._understood(item)
+        if value is None:
+            self._objects.pop(key, None)
+        else:
+            self._objects[key] = Held(version, value)
+        return (before.value if before else None), value
 
     def _drop(self, item: Mapping[str, Any]) -> Change[T] | None:
         before = self._objects.get(_key(item))
         if before and before.version > _version(item):
             return None
         self._objects.pop(_key(item), None)
-        return (before.value if before else self._keep(item)), None
+        return (before.value if before else self._understood(item)), None
+
+    def _understood(self, item: Mapping[str, Any]) -> T | None:
+        try:
+            return self._keep(item)
+        except (KeyError, TypeError, ValueError) as e:
+            log.warning("%s: %s is passed over: %s: %s", self._path, _key(item), type(e).__name__, str(e)[:256])
+            return None
 
 
 def _version(item: Mapping[str, Any]) -> int:

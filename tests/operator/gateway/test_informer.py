@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from forebay_operator.api_server import ApiServer
 from forebay_operator.informer import Informer
@@ -34,6 +35,12 @@ class Watching:
         await asyncio.sleep(0)
 
 
+def understood(item: Mapping[str, Any]) -> str:
+    if "odd" in item:
+        raise ValueError("an odd object")
+    return str(item["metadata"]["name"])
+
+
 @contextlib.asynccontextmanager
 async def watching(
     server: FakeApiServer, address: str | None = None, *, optional: bool = False
@@ -44,7 +51,7 @@ async def watching(
         found.informer = Informer(
             api,
             PATH,
-            lambda item: str(item["metadata"]["name"]),
+            understood,
             lambda _: found.changed.set(),
             selector="a=b",
             optional=optional,
@@ -81,6 +88,21 @@ async def test_changes_are_followed() -> None:
         events.put_nowait({"type": "MODIFIED", "object": named("b", 3)})
         events.put_nowait({"type": "DELETED", "object": named("a", 4)})
         await w.until("b")
+
+
+async def test_an_object_that_is_not_understood_hides_no_other() -> None:
+    server = an_api_server("a")
+    server.lists[PATH].append(named("b", odd=True))
+    async with watching(server) as w:
+        await w.until("a")
+        events = w.server.events(PATH)
+        events.put_nowait({"type": "ADDED", "object": named("c", 2, odd=True)})
+        events.put_nowait({"type": "DELETED", "object": named("b", 3, odd=True)})
+        events.put_nowait({"type": "MODIFIED", "object": named("a", 4, odd=True)})
+        await w.until()
+        events.put_nowait({"type": "MODIFIED", "object": named("a", 5)})
+        await w.until("a")
+        assert w.delays == []
 
 
 async def test_a_watch_that_ends_goes_on_from_the_last_version_it_saw() -> None:
