@@ -48,6 +48,10 @@ class Forebay:
     def decode(self, batch: int, context: int) -> float:
         return self._worker.submit(_decode, batch, context).result()
 
+    def batch(self, prompts: SequenceOf[SequenceOf[int]], max_tokens: int) -> float:
+        """Tokens per second of answers of that length to all prompts at once, by the engine's loop alone."""
+        return self._worker.submit(_batch, prompts, max_tokens).result()
+
     def one_by_one(self, asked: SequenceOf[load.Asked]) -> float:
         raise NotOffered
 
@@ -94,6 +98,16 @@ def _prefill(tokens: int) -> float:
     while engine.has_work:
         engine.step()
     return tokens / (time.perf_counter() - began)
+
+
+def _batch(prompts: SequenceOf[SequenceOf[int]], max_tokens: int) -> float:
+    engine = _served.engine
+    began = time.perf_counter()
+    for i, prompt in enumerate(prompts):
+        engine.add(_request(str(i), list(prompt), max_tokens))
+    while engine.has_work:
+        engine.step()
+    return len(prompts) * max_tokens / (time.perf_counter() - began)
 
 
 def _decode(batch: int, context: int) -> float:
