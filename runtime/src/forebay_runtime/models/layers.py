@@ -167,7 +167,9 @@ class LayerReader:
         name = f"{name}.bias"
         if name not in self._source:
             return torch.zeros(size)
-        return self._placed(name, plain_rows(self.tensor(name, (size,)).unsqueeze(1))).floats().squeeze(1)
+        return (
+            self._placed(name, plain_rows(self.tensor(name, (size,)).unsqueeze(1))).floats(self._read_type).squeeze(1)
+        )
 
     def _rows(self, name: str, shape: tuple[int, int]) -> StoredRows:
         return self._placed(name, self._stored(name, shape))

@@ -42,17 +42,19 @@ def _native_packing(
     head_kind: Kind = "int8" if kind == "int4" else kind
 
     def packed(kind: Kind) -> PackLinear:
-        return lambda parts, bias: library.pack_rows(kind, parts, parts[0].shape[1], bias)
+        return lambda parts, bias: library.pack_rows(kind, [p.packable() for p in parts], parts[0].shape[1], bias)
 
     def embedding(table: StoredRows, head: Linear | None) -> Embedding:
-        return head if isinstance(head, NativeLinear) else library.pack_rows(plain, [table], table.shape[1])
+        return head if isinstance(head, NativeLinear) else library.pack_rows(plain, [table.packable()], table.shape[1])
 
     return Packing(packed(kind), packed(head_kind), embedding)
 
 
 def _dense(device: torch.device, dtype: torch.dtype) -> PackLinear:
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+
     def pack(parts: Sequence[StoredRows], bias: Tensor | None) -> Linear:
-        weight = torch.cat([part.floats() for part in parts])
+        weight = torch.cat([part.floats(wide) for part in parts])
         return dense_linear(weight.to(device, dtype), None if bias is None else bias.to(device, dtype))
 
     return pack

@@ -1,4 +1,4 @@
-"""Matrices as their files hold them, to be packed row by row or made into float32."""
+"""Matrices as their files hold them, to be packed row by row or made into floats."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from forebay_runtime.models.quantization.gguf import BLOCK_TYPES
+from forebay_runtime.models.quantization.gguf import BLOCK_TYPES, BlockType
 
 _SLICE = 1 << 18  # values; a multiple of every block's
-_PLAIN = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 30}
+_PLAIN = {torch.float32: 0, torch.float16: 1, torch.float64: 28, torch.bfloat16: 30}
+# float64 comes from safetensors alone, for a model that is computed in it; the native kernels don't read it
+_TYPES = BLOCK_TYPES | {28: BlockType("F64", 1, 8, lambda blocks: blocks.contiguous().view(torch.float64))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +26,19 @@ class StoredRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        kind = BLOCK_TYPES[self.type]
+        kind = _TYPES[self.type]
         return self.raw.shape[0], self.raw.shape[1] // kind.bytes_per_block * kind.values_per_block
 
     def reordered(self, order: Callable[[Tensor], Tensor]) -> StoredRows:
         return replace(self, raw=order(self.raw))
 
+    def packable(self) -> StoredRows:
+        """Of a type that the native kernels read."""
+        return self if self.type in BLOCK_TYPES else plain_rows(self.floats())
+
     def floats(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """(rows, columns)"""
-        kind = BLOCK_TYPES[self.type]
+        kind = _TYPES[self.type]
         rows, columns = self.shape
         out = torch.empty(rows * columns, dtype=dtype)
         # a slice at a time: it stays in the processor's cache, and the file's pages are read once
