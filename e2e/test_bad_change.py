@@ -33,7 +33,7 @@ def too_small(_: Served) -> dict[str, Any]:
     [
         (changed_image, r"(ErrImagePull|ImagePullBackOff).*no-such-tag"),
         (without_weights, r"(?s)CrashLoop.*exit.*(weights|config\.json|\.gguf)"),
-        (too_small, r"OOMKilled|OutOfMemory"),
+        (too_small, r"does not fit.*but a pod has 160 MiB"),
     ],
     ids=["an image that does not exist", "a model that cannot load", "memory too small"],
 )

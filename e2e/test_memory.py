@@ -24,3 +24,10 @@ def test_what_cannot_fit_is_refused_before_its_first_pod(story: Story) -> None:
     refused.edit(resources__limits__memory=enough)
     refused.comes_to_say("Accepted=True", seconds=30)
     refused.becomes_ready()
+
+
+def test_where_nothing_is_known_of_the_model_a_pod_that_runs_out_of_memory_says_so(story: Story) -> None:
+    small = {"requests": {"memory": "64Mi"}, "limits": {"memory": "160Mi"}}
+    served = story.apply(Wanted("first").with_(resources=small))
+    served.comes_to_say(r"OOMKilled|OutOfMemory", seconds=60)
+    assert served.condition("Accepted")["status"] == "True"
