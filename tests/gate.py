@@ -119,7 +119,7 @@ def layers() -> None:
 
 
 def unit() -> None:
-    workers = ["-n", "logical", "--dist", "worksteal"]
+    workers = ["-n", "logical", "--maxprocesses", "4", "--dist", "worksteal"]  # each holds torch: half a gigabyte
     sh(BIN / "python", "-m", "pytest", "tests", "-q", "--durations=8", *workers, OMP_NUM_THREADS="1")
 
 
