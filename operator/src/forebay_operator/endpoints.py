@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from forebay_operator.api_names import SERVICE_LABEL
 
 ENDPOINT_SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
 PORT_NAME = "http"
+POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,11 @@ def _takes_requests(endpoint: Mapping[str, Any]) -> bool:
 
 
 def _endpoint(endpoint: Mapping[str, Any], port: int) -> Endpoint:
+    """The API server does not check what `targetRef` names, and the gateway tells it in a header."""
     host = endpoint["addresses"][0]
-    pod = (endpoint.get("targetRef") or {}).get("name", "")
-    return Endpoint(address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}", pod=pod)
+    pod = str((endpoint.get("targetRef") or {}).get("name", ""))
+    known = pod if POD_NAME.fullmatch(pod) else ""
+    return Endpoint(address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}", pod=known)
 
 
 def endpoints_by_service(slices: Iterable[Slice]) -> dict[tuple[str, str], tuple[Endpoint, ...]]:

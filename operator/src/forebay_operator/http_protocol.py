@@ -121,7 +121,15 @@ class Protocol(HttpToolsProtocol):
     def _expect_within(self, seconds: float) -> None:
         """What comes next ends within so many seconds, or the connection does."""
         self._expect_nothing()
-        self._timer = self.loop.call_later(seconds, self.transport.close)
+        self._timer = self.loop.call_later(seconds, self._late, seconds)
+
+    def _late(self, seconds: float) -> None:
+        """A request that begins behind one that is being answered has all the time of that one."""
+        answering = self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
+        if self.pipeline or answering:
+            self._expect_within(seconds)
+        else:
+            self.transport.close()
 
     def _expect_nothing(self) -> None:
         if self._timer is not None:

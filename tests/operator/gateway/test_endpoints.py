@@ -50,6 +50,12 @@ def test_a_slice_without_endpoints_or_ports_has_none() -> None:
     assert parse_slice(a_slice(an_endpoint(), ports=None)).endpoints == ()
 
 
+@pytest.mark.parametrize("name", ["a\r\nset-cookie: b", "a b", "", "x" * 300, 7])
+def test_a_name_that_no_pod_can_have_is_not_told(name: Any) -> None:
+    found = parse_slice(a_slice({**an_endpoint(), "targetRef": {"kind": "Pod", "name": name}})).endpoints
+    assert found == (Endpoint("10.0.0.1:8000", "7" if name == 7 else ""),)
+
+
 def test_ipv6_addresses_are_bracketed() -> None:
     assert parse_slice(a_slice(an_endpoint("fd00::1"), addressType="IPv6")).endpoints[0].address == "[fd00::1]:8000"
 

@@ -76,6 +76,25 @@ async def test_a_head_that_does_not_end_is_not_waited_for(monkeypatch: pytest.Mo
         assert await talk(address, b"GET / HTTP/1.1\r\nHo") == b""
 
 
+@pytest.mark.parametrize(
+    "next_",
+    [b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf", b"GET / HTTP/1.1\r\nHo"],
+    ids=["body", "head"],
+)
+async def test_what_comes_slowly_behind_a_request_does_not_cut_its_answer(
+    monkeypatch: pytest.MonkeyPatch, next_: bytes
+) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(http_protocol, "BODY_SECONDS", 0.05)
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0.3)
+        await answering(200, {})(scope, receive, send)
+
+    async with on_loopback(slow) as address:
+        assert (await talk(address, GOOD, next_)).startswith(b"HTTP/1.1 200")
+
+
 async def test_a_taken_port_is_one_clear_line() -> None:
     async with on_loopback(answering(200, {})) as address:
         port = int(address.split(":")[1])
