@@ -48,6 +48,7 @@ def test_every_projection_of_every_layer_is_added_to(model: LoadedModel, tmp_pat
     [
         ("peft_type", "IA3"),
         ("use_dora", True),
+        ("arrow_config", {"top_k": 3}),
         ("modules_to_save", ["lm_head"]),
         ("bias", "all"),
         ("bias", "lora_only"),

@@ -19,7 +19,7 @@ _WITHOUT_EFFECT = frozenset(
         *("peft_type", "peft_version", "task_type", "auto_mapping", "base_model_name_or_path", "revision"),
         *("inference_mode", "lora_dropout", "runtime_config", "ensure_weight_tying", "qalora_group_size"),
         *("layers_to_transform", "layers_pattern", "exclude_modules", "eva_config", "loftq_config", "corda_config"),
-        *("megatron_config", "megatron_core", "arrow_config", "lora_ga_config"),
+        *("megatron_config", "megatron_core", "lora_ga_config"),
         *("r", "lora_alpha", "use_rslora", "target_modules", "bias", "init_lora_weights"),
     )
 )
