@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,16 @@ import pytest
 import torch
 
 from forebay_runtime.adapter import Adapter
-from forebay_runtime.config import ModelOptions, SchedulerConfig
-from forebay_runtime.drafting import NgramDrafter, StepTimes
-from forebay_runtime.engine import Engine
-from forebay_runtime.execution import Runner
+from forebay_runtime.config import ModelOptions
 from forebay_runtime.models import LoadedModel, load
 from forebay_runtime.models.peft import read_adapter
 from forebay_runtime.request import Pooling, Request, SamplingParams
-from forebay_runtime.scheduling.scheduler import Scheduler
 from tests.support.adapters import write_adapter, write_merged
 from tests.support.answers import Answer, answers
+from tests.support.native_engine import CONTEXT
+from tests.support.native_engine import engine as any_engine
 from tests.support.tiny_checkpoint import FAMILIES, VOCAB, write_checkpoint
 
-CONTEXT = 1024
 TYPES = {
     "native-float32": ModelOptions("", dtype="float32", quantization="none", kernels="native"),
     "native-bfloat16": ModelOptions("", dtype="bfloat16", quantization="none", kernels="native"),
@@ -39,6 +36,7 @@ ADAPTERS: dict[str, dict[str, Any]] = {
 }
 ZERO = "zero"
 BASE = ""
+engine = partial(any_engine, budget=4000, seqs=15)
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -80,44 +78,6 @@ def requests(loaded: dict[str, Adapter]) -> list[Request]:
             Request(str(i), tuple(prompt), sampling, adapter=loaded.get(names[i % len(names)]), pooling=pooling)
         )
     return made
-
-
-def engine(
-    model: LoadedModel,
-    *,
-    budget: int = 4000,
-    seqs: int = 15,
-    blocks: int = 400,
-    block_size: int = 16,
-    prefix: bool = False,
-    num_drafts: int = 0,
-) -> Engine:
-    bounds = SchedulerConfig(
-        max_num_seqs=seqs,
-        max_num_batched_tokens=budget,
-        max_model_len=CONTEXT,
-        block_size=block_size,
-        num_blocks=blocks,
-        prefix_caching=prefix,
-    )
-    drafter = NgramDrafter(num_drafts, StepTimes(row_cost=0.001)) if num_drafts else None
-    return Engine(Scheduler(bounds), Runner(model, num_blocks=blocks, block_size=block_size), drafter)
-
-
-@pytest.fixture(scope="module")
-def alone(model: LoadedModel, requests: list[Request]) -> dict[str, Answer]:
-    got: dict[str, Answer] = {}
-    for wanted in requests:
-        got |= answers(engine(model, blocks=64), [wanted])
-    return got
-
-
-@pytest.fixture(params=[1, 2], ids=["one-thread", "two-threads"])
-def threads(model: LoadedModel, request: pytest.FixtureRequest) -> Iterator[None]:
-    assert model.library is not None
-    model.library.set_threads(request.param)
-    yield
-    model.library.set_threads(1)
 
 
 def with_adapter(requests: list[Request], adapter: Adapter | None) -> list[Request]:

@@ -7,22 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from forebay_runtime.config import ModelOptions, SchedulerConfig
-from forebay_runtime.drafting import NgramDrafter, StepTimes
-from forebay_runtime.engine import Engine
-from forebay_runtime.execution import Runner
+from forebay_runtime.config import ModelOptions
 from forebay_runtime.models import LoadedModel, load
 from forebay_runtime.request import Pooling, Request, SamplingParams
-from forebay_runtime.scheduling.scheduler import Scheduler
 from tests.support.answers import Answer, answers
+from tests.support.native_engine import CONTEXT, engine
 from tests.support.tiny_checkpoint import FAMILIES, VOCAB, write_checkpoint
 
-CONTEXT = 1024
 CASES = [
     (family, *types)
     for family in FAMILIES
@@ -65,44 +60,6 @@ def requests(request: pytest.FixtureRequest) -> list[Request]:
         pooling = {9: Pooling.MEAN, 10: Pooling.LAST}.get(i)
         made.append(Request(str(i), tuple(prompt), sampling, pooling=pooling))
     return made
-
-
-def engine(
-    model: LoadedModel,
-    *,
-    budget: int = 1024,
-    seqs: int = 12,
-    blocks: int = 400,
-    block_size: int = 16,
-    prefix: bool = False,
-    num_drafts: int = 0,
-) -> Engine:
-    bounds = SchedulerConfig(
-        max_num_seqs=seqs,
-        max_num_batched_tokens=budget,
-        max_model_len=CONTEXT,
-        block_size=block_size,
-        num_blocks=blocks,
-        prefix_caching=prefix,
-    )
-    drafter = NgramDrafter(num_drafts, StepTimes(row_cost=0.001)) if num_drafts else None
-    return Engine(Scheduler(bounds), Runner(model, num_blocks=blocks, block_size=block_size), drafter)
-
-
-@pytest.fixture(scope="module")
-def alone(model: LoadedModel, requests: list[Request]) -> dict[str, Answer]:
-    got: dict[str, Answer] = {}
-    for wanted in requests:
-        got |= answers(engine(model, blocks=64), [wanted])
-    return got
-
-
-@pytest.fixture(params=[1, 2], ids=["one-thread", "two-threads"])
-def threads(model: LoadedModel, request: pytest.FixtureRequest) -> Iterator[None]:
-    assert model.library is not None
-    model.library.set_threads(request.param)
-    yield
-    model.library.set_threads(1)
 
 
 @pytest.mark.usefixtures("threads")

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from forebay_runtime.server.served import Footprint
+
 
 class ErrorObject(BaseModel):
     message: str
@@ -168,19 +170,6 @@ class Tokens(BaseModel):
 
 class Text(BaseModel):
     prompt: str
-
-
-class Footprint(BaseModel):
-    """What the model is, in parameters and tokens, and what it takes, in bytes."""
-
-    parameters: int
-    weight_bytes: int
-    kv_bytes_per_token: int
-    kv_bytes: int
-    kv_dtype: str
-    other_bytes: int
-    context: int
-    model_context: int
 
 
 class Version(BaseModel):
