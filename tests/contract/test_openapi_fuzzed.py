@@ -18,6 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from forebay_runtime.server.openapi.document import document
+from forebay_runtime.server.openapi.operations import OPERATIONS as DESCRIBED
 from tests.contract.test_runtime_surface import Toy
 from tests.support.toy_server import NAME
 
@@ -26,6 +27,13 @@ SCHEMA = schemathesis.openapi.from_dict(document("0", with_key=False))
 OPERATIONS: dict[str, Any] = {found.ok().label: found.ok() for found in SCHEMA.get_all_operations()}  # type: ignore[union-attr]
 WRONG = [(label, GenerationMode.NEGATIVE) for label, operation in OPERATIONS.items() if operation.body]
 RIGHT = [(label, GenerationMode.POSITIVE) for label in OPERATIONS]
+CHAT = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
+STREAMED = {
+    "POST /v1/chat/completions": CHAT,
+    "POST /v1/completions": {"prompt": "Hello", "max_tokens": 4},
+    "POST /v1/messages": CHAT,
+    "POST /v1/responses": {"input": "Hello", "max_output_tokens": 4},
+}
 LONG = {"n": 2, "best_of": 2, "max_tokens": 4, "max_completion_tokens": 4, "max_output_tokens": 4, "min_tokens": 2}
 
 
@@ -54,3 +62,16 @@ def test_every_reply_is_one_that_the_document_knows(toy: Toy, label: str, mode: 
         case.validate_response(case.call(base_url=toy.url, timeout=60), checks=CHECKS)
 
     ask()
+
+
+def test_every_operation_that_streams_is_asked_to() -> None:
+    assert {f"POST {o.path}" for o in DESCRIBED if o.streams and o.method == "post"} == set(STREAMED)
+
+
+@pytest.mark.parametrize("label", STREAMED)
+def test_every_stream_is_one_that_the_document_knows(toy: Toy, label: str) -> None:
+    body = {"model": NAME, "stream": True, **STREAMED[label]}
+    case = OPERATIONS[label].Case(body=body, media_type="application/json")
+    reply = case.call(base_url=toy.url, timeout=60)
+    case.validate_response(reply, checks=CHECKS)
+    assert (reply.status_code, reply.headers["content-type"][0].split(";")[0]) == (200, "text/event-stream")

@@ -13,6 +13,14 @@ from forebay_runtime.server.openapi.operations import OPERATIONS, Operation, Sch
 
 Json = dict[str, Any]
 
+# Before OpenAPI 3.2 the schema of a stream is read as that of each of its events.
+_EVENT: Json = {
+    "description": "One server-sent event of many; `data` is JSON, or the word [DONE] at the end.",
+    "type": "object",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["data"],
+}
+
 
 def document(version: str, *, with_key: bool) -> Json:
     """OpenAPI 3.1. `with_key`: the server asks for its key."""
@@ -55,7 +63,7 @@ class _Describer:
         reply = operation.reply
         content = {reply: {"schema": {}}} if isinstance(reply, str) else self._json_of((reply,))
         if operation.streams:
-            content["text/event-stream"] = {"schema": {"type": "string"}}
+            content["text/event-stream"] = {"schema": _EVENT}
         return {"description": "The answer.", "content": content}
 
     def _failures(self, operation: Operation, *, guarded: bool) -> Json:
