@@ -21,6 +21,8 @@ QUESTION = [{"role": "user", "content": "What is the capital of France? Answer i
 def test_llama_cpp_serves_a_file_and_goes_with_its_object(story: Story) -> None:
     engine = {"type": "llamacpp", "image": llama_image.reference(), "limits": {"maxNumSeqs": 2}}
     wanted = Wanted("llama").with_(model__file=FILE, model__contextLength=512, engine=engine)
+    # it does not end by itself when it has no request left: its pod waits for most of this
+    wanted = wanted.with_(podTemplate__terminationGracePeriodSeconds=30)
     served = story.apply(wanted.scaling(2, queueDepth=4))
     served.becomes_ready()
 
