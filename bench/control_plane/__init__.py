@@ -1,0 +1,1 @@
+"""The operator with many services, on a real cluster."""
