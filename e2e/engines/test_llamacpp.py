@@ -5,16 +5,14 @@ Beside the other stories, not among them: on a fresh machine its image takes min
 
 import pytest
 from openai import NotFoundError, OpenAI
-from openai.types.chat import ChatCompletionChunk
 
-from e2e import models
+from e2e import chat, models
 from e2e.engines import llama_image
 from e2e.kube import path_of
 from e2e.story import PODS, Story, Wanted
 
 METRICS = "custom.metrics.k8s.io/v1beta2/inferenceservices.forebay.dev"
 FILE = next(sample.file for sample in models.SAMPLES if sample.name == "smollm2")
-QUESTION = [{"role": "user", "content": "What is the capital of France? Answer in one sentence."}]
 
 
 @pytest.mark.timeout(1500)
@@ -27,25 +25,7 @@ def test_llama_cpp_serves_a_file_and_goes_with_its_object(story: Story) -> None:
     served.becomes_ready()
 
     with OpenAI(base_url=f"{story.url}/v1", api_key="none") as client:
-        plain = client.chat.completions.create(
-            model=served.model,
-            messages=QUESTION,  # type: ignore[arg-type]
-            max_tokens=16,
-            temperature=0,
-        )
-        text = plain.choices[0].message.content
-        assert text
-        streamed = client.chat.completions.create(
-            model=served.model,
-            messages=QUESTION,  # type: ignore[arg-type]
-            max_tokens=16,
-            temperature=0,
-            stream=True,
-        )
-        chunks = [c for c in streamed if isinstance(c, ChatCompletionChunk)]
-        pieces = [c.choices[0].delta.content or "" for c in chunks if c.choices]
-        assert len(pieces) > 3, "it came in one piece"
-        assert "".join(pieces) == text
+        chat.answers_alike(client, served.model, max_tokens=16)
 
         metric = f"{path_of(METRICS, story.namespace, served.name)}/queue_depth"
         told = lambda: (reply := story.kube.call("GET", metric)).status_code == 200 and reply.json()  # noqa: E731
@@ -56,4 +36,4 @@ def test_llama_cpp_serves_a_file_and_goes_with_its_object(story: Story) -> None:
         story.kube.must("delete", "isvc", served.name, "-n", story.namespace, "--timeout=30s")
         story.kube.until(lambda: not story.kube.items(pods), pods, 60, "its pods end")
         with pytest.raises(NotFoundError):
-            client.chat.completions.create(model=served.model, messages=QUESTION)  # type: ignore[arg-type]
+            client.chat.completions.create(model=served.model, messages=chat.QUESTION)  # type: ignore[arg-type]
