@@ -7,6 +7,7 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from forebay_operator.gateway.cards import Asked, Cards
 from tests.operator.gateway.front import CHAT, gateway, routing_to
 from tests.support.asgi import Recorder, answering, closed_address, on_loopback, piece, start
 
@@ -26,6 +27,35 @@ async def test_models_are_all_that_is_served_with_what_an_endpoint_says_of_them(
         assert [(m["id"], m["object"]) for m in listed["data"]] == [("asleep", "model"), ("llama", "model")]
         assert one == {"id": "llama", "object": "model", "created": 7, "owned_by": "forebay", "max_model_len": 2048}
         assert len(cards.requests) == 1  # the second time from memory
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"created": "yesterday", "max_model_len": -1, "owned_by": 7},
+        {"created": True, "max_model_len": 2**80, "owned_by": "a\x00b"},
+        {"created": {"a": 1}, "max_model_len": [2048], "owned_by": "x" * 1000},
+    ],
+)
+async def test_of_an_endpoints_card_only_what_is_right_is_shown(odd: dict[str, object]) -> None:
+    cards = answering(200, {"data": [{"id": "llama", **odd}]})
+    async with on_loopback(cards) as up, gateway(routing_to(llama=[up])) as front:
+        one = (await front.client.get("/v1/models/llama")).json()
+        assert one == {"id": "llama", "object": "model", "created": 0, "owned_by": "forebay"}
+
+
+async def test_an_endpoint_that_fails_has_no_card() -> None:
+    cards = answering(500, {"data": [{"id": "llama", "max_model_len": 2048}]})
+    async with on_loopback(cards) as up, gateway(routing_to(llama=[up])) as front:
+        assert "max_model_len" not in (await front.client.get("/v1/models/llama")).json()
+
+
+async def test_a_model_that_is_gone_is_forgotten() -> None:
+    cards = Cards(None, lambda: 0.0)  # type: ignore[arg-type]
+    cards._asked = {"gone": Asked(0.0, {}), "llama": Asked(0.0, {"max_model_len": 1})}
+    routes = routing_to(llama=["127.0.0.1:1"])
+    assert (await cards.one("llama", routes))["max_model_len"] == 1
+    assert set(cards._asked) == {"llama"}
 
 
 async def test_models_are_listed_though_an_endpoint_is_away() -> None:

@@ -48,7 +48,8 @@ class Pages:
                 return JSONResponse({"object": "list", "data": await self._cards.all(self._routes())})
             case _:
                 model = path.removeprefix(f"{MODELS}/")
-                return JSONResponse(await self._cards.one(model, self.route(model)))
+                self.route(model)
+                return JSONResponse(await self._cards.one(model, self._routes()))
 
     def route(self, model: str) -> Route:
         """Refusal 404 for a model that is not served."""
