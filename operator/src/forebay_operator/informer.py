@@ -36,7 +36,8 @@ Change = tuple[T | None, T | None]  # before, after; None: not there
 class Informer(Generic[T]):
     """The objects of one kind as they are now. While the API server is away, the last known ones stay.
 
-    A kind that is `optional` may be unknown to the API server: `absent` says so, and it is asked again now and then.
+    A kind that is `optional` may be unknown to the API server, or be no business of this process: `absent` says so, and
+    it is asked for again now and then.
 
     `keep` takes from an object what is worth its memory; an object that it does not understand (KeyError, TypeError,
     ValueError) is not there, so that one cannot hide all others. `changed` is told what has changed, with each list and
@@ -95,7 +96,7 @@ class Informer(Generic[T]):
                 while True:
                     version = await self._follow(version)
             except (aiohttp.ClientError, OSError, TimeoutError, ApiError, ValueError) as e:
-                if self._optional and isinstance(e, ApiError) and e.code == 404:
+                if self._optional and isinstance(e, ApiError) and self._done_without(e):
                     self.absent = True
                     self._replace({}, self._seen)
                     await self._sleep(ABSENT_DELAY)
@@ -110,6 +111,11 @@ class Informer(Generic[T]):
                 )
                 await self._sleep(random.uniform(delay / 2, delay))
                 delay = min(2 * delay, LAST_DELAY)
+
+    def _done_without(self, error: ApiError) -> bool:
+        """There is no such kind, or it may not be listed and never could: what was known once is not forgotten over a
+        right that is taken away."""
+        return error.code == 404 or (error.code == 403 and (self.absent or not self.synced))
 
     async def _list(self) -> str:
         found: dict[str, Held[T]] = {}

@@ -160,3 +160,28 @@ async def test_a_kind_that_the_cluster_does_not_have_is_empty_until_it_is_instal
         w.server.events(PATH).put_nowait({"type": "ERROR", "object": {"code": 404, "message": "gone"}})
         await w.until()
         assert w.informer.absent
+
+
+async def test_an_optional_kind_that_may_not_be_listed_is_absent_until_it_may() -> None:
+    server = an_api_server("a")
+    server.status = 403
+    async with watching(server, optional=True) as w:
+        async with asyncio.timeout(20):
+            await w.informer.until_synced()
+        assert w.informer.absent
+        server.status = 200
+        await w.until("a")
+        assert not w.informer.absent
+
+
+async def test_what_was_known_of_an_optional_kind_stays_when_a_right_is_taken_away() -> None:
+    server = an_api_server("a")
+    async with watching(server, optional=True) as w:
+        await w.until("a")
+        server.status = 403
+        w.server.events(PATH).put_nowait(None)
+        while len(w.delays) < 2:
+            w.changed.clear()
+            await asyncio.wait_for(w.changed.wait(), 20)
+        assert [*w.informer] == ["a"]
+        assert not w.informer.absent
