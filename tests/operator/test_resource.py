@@ -1,7 +1,12 @@
 """What the models make of a resource from the API server."""
 
+from typing import Any
+
+import pytest
+
 from forebay_operator.resource import InvalidSpec, Spec
-from tests.operator.builders import SOURCE, resource
+from forebay_operator.resource.status import understood
+from tests.operator.builders import SOURCE, resource, wanted
 
 
 def test_the_model_name_is_the_served_name_or_the_own_name() -> None:
@@ -29,3 +34,42 @@ def test_quantities_may_be_numbers_or_texts() -> None:
     spec = resource(resources={"requests": {"cpu": 2, "memory": "1Gi"}}).spec
     assert isinstance(spec, Spec)
     assert spec.resources.requests == {"cpu": "2", "memory": "1Gi"}
+
+
+def status_body(**more: Any) -> dict[str, Any]:
+    whole = wanted(resource()).status.model_dump(by_alias=True)
+    return {**whole, "revision": "abc", **more}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"model": "demo"},
+        {"model": {"name": "demo", "colour": "red"}},
+        {"fromTheFuture": 1},
+        {"replicas": "many"},
+        {"lastScale": [{"from": 1}] * 9},
+        {"memory": {"weights": 1}},
+    ],
+)
+def test_a_status_of_another_version_is_understood_but_for_what_is_odd(odd: dict[str, Any]) -> None:
+    status = understood(status_body(**odd))
+    assert status is not None
+    assert status.revision == "abc"
+    assert status.condition("Accepted") is not None
+
+
+def test_of_a_part_or_list_the_rest_is_understood() -> None:
+    model = {"name": "demo", "source": SOURCE, "parameters": 7, "bytes": "a lot"}
+    kept = status_body()["conditions"]
+    lacking = [{"type": "Ready"}, {**kept[0], "type": "Odd", "status": "Perhaps"}]
+    status = understood(status_body(model=model, conditions=[lacking[0], *kept, lacking[1]]))
+    assert status is not None
+    assert status.model is not None
+    assert (status.model.parameters, status.model.bytes) == (7, None)
+    assert [c.model_dump(by_alias=True) for c in status.conditions] == kept
+
+
+def test_a_status_without_its_generation_is_none() -> None:
+    assert understood({"model": "demo"}) is None
+    assert understood({}) is None

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from forebay_operator.resource.spec import InvalidSpec, Spec
-from forebay_operator.resource.status import Status
+from forebay_operator.resource.status import Status, understood
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def parse(body: Mapping[str, Any]) -> InferenceService:
         generation=meta["generation"],
         created=datetime.fromisoformat(meta["creationTimestamp"]),
         spec=_spec(body.get("spec") or {}),
-        status=_status(body.get("status")),
+        status=understood(body.get("status") or {}),
         deleting="deletionTimestamp" in meta,
     )
 
@@ -68,11 +68,3 @@ def _spec(body: Mapping[str, Any]) -> Spec | InvalidSpec:
         first = e.errors()[0]
         path = ".".join(["spec", *map(str, first["loc"])])
         return InvalidSpec(f"{path}: {first['msg']}")
-
-
-def _status(body: Mapping[str, Any] | None) -> Status | None:
-    """None where there is none yet, or one of another version that is written anew."""
-    try:
-        return Status.model_validate(body) if body else None
-    except ValidationError:
-        return None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import copy
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from forebay_operator.resource.schema import Part, atomic_list, list_by
 
@@ -83,3 +86,31 @@ class Status(Part):
 
     def condition(self, type: str) -> Condition | None:
         return next((c for c in self.conditions if c.type == type), None)
+
+
+def understood(body: Mapping[str, Any]) -> Status | None:
+    """What this operator understands of a status that another version may have written, field by field; None where
+    not even the generation is told."""
+    rest = copy.deepcopy(dict(body))
+    while rest:
+        try:
+            return Status.model_validate(rest)
+        except ValidationError as e:
+            places = sorted({_place(error) for error in e.errors()}, key=lambda p: [(isinstance(x, int), x) for x in p])
+        if () in places:
+            return None
+        for place in reversed(places):  # of a list the last first
+            _remove(rest, place)
+    return None
+
+
+def _place(error: ErrorDetails) -> tuple[int | str, ...]:
+    """What has to go: the field that is odd, or what lacks one that it needs."""
+    return error["loc"][:-1] if error["type"] == "missing" else error["loc"]
+
+
+def _remove(tree: Any, place: tuple[int | str, ...]) -> None:
+    *way, last = place
+    for step in way:
+        tree = tree[step]
+    del tree[last]
