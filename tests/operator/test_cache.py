@@ -11,7 +11,8 @@ from typing import Any
 from forebay_operator.api_names import MANAGED, REVISION_LABEL, SERVICE_LABEL
 from forebay_operator.api_server import ApiServer
 from forebay_operator.child_kinds import CHILD_KINDS
-from forebay_operator.cluster.cache import About, Cache
+from forebay_operator.cluster.cache import Cache
+from forebay_operator.cluster.kept import About, Weight
 from forebay_operator.observed import Manifest
 from tests.operator.builders import desired, live, pod_body, resource, wanted
 from tests.support.api_server import FakeApiServer
@@ -26,13 +27,16 @@ KEY = ("ns", "demo")
 class Held:
     server: FakeApiServer = field(default_factory=FakeApiServer)
     cache: Cache = field(init=False)
-    told: asyncio.Queue[About] = field(default_factory=asyncio.Queue)
+    told: asyncio.Queue[tuple[About, Weight]] = field(default_factory=asyncio.Queue)
 
     def event(self, listing: str, type: str, item: Manifest) -> None:
         self.server.events(listing).put_nowait({"type": type, "object": item})
 
     async def next(self) -> str:
-        return (await asyncio.wait_for(self.told.get(), 20)).name
+        return (await asyncio.wait_for(self.told.get(), 20))[0].name
+
+    def changed(self, about: About, weight: Weight) -> None:
+        self.told.put_nowait((about, weight))
 
 
 @contextlib.asynccontextmanager
@@ -42,7 +46,7 @@ async def holding(*services: Manifest) -> AsyncIterator[Held]:
     held.server.lists[SERVICES] = list(services)
     async with on_loopback(held.server) as at:
         server = ApiServer(f"http://{at}")
-        held.cache = Cache(server, CHILD_KINDS.values(), held.told.put_nowait)
+        held.cache = Cache(server, CHILD_KINDS.values(), held.changed)
         task = asyncio.ensure_future(held.cache.run())
         try:
             await asyncio.wait_for(held.cache.until_synced(), 20)
@@ -73,7 +77,7 @@ async def test_only_own_objects_are_asked_for_and_half_of_each_is_held() -> None
         found = held.cache.child("Service", *KEY)
         assert found
         assert found["kind"] == "Service"
-        assert found["metadata"]["managedFields"] == [{"manager": "m", "operation": "Apply"}]
+        assert found["metadata"]["managedFields"] == [{"manager": "m", "operation": "Apply", "time": None}]
 
 
 async def test_a_change_is_told_with_whose_it_is() -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
-from forebay_operator.api_names import WORKER
+import pytest
+
+from forebay_operator.api_names import REVISION_LABEL, WORKER
 from forebay_operator.config import Config
 from forebay_operator.observed import Manifest, Observed, parse_pod, parse_workload
 from forebay_operator.resource import InferenceService
 from forebay_operator.sync import Outcome, sync
 from tests.operator.builders import NOW, desired, live, pod_body, resource, says
 
+CHANGED = NOW - timedelta(minutes=5)
 CONFIG = Config("registry/runtime:1", {"vllm": "registry/vllm:1"})
 CRASH = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 3}}}
 
@@ -30,12 +35,17 @@ def revision(of: InferenceService) -> str:
     return parse_workload(workload(of)).revision
 
 
-def seen(of: InferenceService, there: int, pods: list[Manifest], load: Mapping[str, int] | None = None) -> Observed:
-    """`there` groups of two pods, all of the present revision; `pods` are theirs."""
+def seen(
+    of: InferenceService, there: int, pods: list[Manifest], load: Mapping[str, int] | None = None, told: bool = True
+) -> Observed:
+    """`there` groups of two pods, all of the present revision; `pods` are theirs. `told`: by a controller that says of
+    which generation its word is. The operator has changed the set at CHANGED."""
     made = workload(of)
     made["spec"]["replicas"] = there
     ready = sum(p["status"]["conditions"][0]["status"] == "True" for p in pods if p["metadata"]["name"].count("-") == 2)
-    held = live(made, observedGeneration=1, replicas=there, readyReplicas=ready, updatedReplicas=there)
+    generation = {"observedGeneration": 1} if told else {}
+    held = live(made, **generation, replicas=there, readyReplicas=ready, updatedReplicas=there)
+    held["metadata"]["managedFields"][0]["time"] = f"{CHANGED:%Y-%m-%dT%H:%M:%SZ}"
     parsed = [parse_pod(p) for p in pods]
     return Observed(
         children={"LeaderWorkerSet": held},
@@ -115,3 +125,59 @@ def test_workers_have_no_port_and_no_probe() -> None:
     spec = workload(groups())["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
     assert not {"ports", "readinessProbe", "livenessProbe", "startupProbe", "lifecycle"} & spec["containers"][0].keys()
     assert "--headless" in json.dumps(spec)
+
+
+def test_a_set_of_an_older_controller_that_tells_no_generation_is_ready_by_its_pods() -> None:
+    of = groups()
+    assert says(sync(of, seen(of, 1, group(of, 0), told=False), CONFIG, NOW))["Ready"] == ("True", "Serving")
+
+
+def test_old_counts_of_such_a_controller_are_no_word_about_a_new_revision() -> None:
+    before = groups()
+    of = replace(before, generation=2)
+    old = seen(before, 1, group(before, 0), told=False)
+    changed = seen(groups(), 1, [], told=False).children["LeaderWorkerSet"]
+    for template in ("leaderTemplate", "workerTemplate"):
+        changed["spec"]["leaderWorkerTemplate"][template]["metadata"]["labels"][REVISION_LABEL] = "another"
+    changed["status"] |= {"readyReplicas": 1}
+    stale = replace(old, children={"LeaderWorkerSet": changed})
+    assert says(sync(of, stale, CONFIG, NOW))["Ready"][0] == "False"
+
+
+def test_a_set_that_lost_its_leaders_template_to_another_is_still_seen() -> None:
+    of = groups()
+    observed = seen(of, 1, [])
+    del observed.children["LeaderWorkerSet"]["spec"]["leaderWorkerTemplate"]["leaderTemplate"]
+    assert desired(sync(of, observed, CONFIG, NOW), "LeaderWorkerSet")
+
+
+def slow(seconds: int, *pods: Manifest) -> Outcome:
+    of = with_deadline(seconds)
+    return sync(of, seen(of, 2, list(pods)), CONFIG, NOW)
+
+
+def with_deadline(seconds: int) -> InferenceService:
+    engine = {"type": "vllm", "parallelism": {"nodes": 2}}
+    limits = {"limits": {"nvidia.com/gpu": 8}}
+    return resource(engine=engine, resources=limits, replicas=2, rollout={"progressDeadlineSeconds": seconds})
+
+
+@pytest.mark.parametrize(("seconds", "late"), [(299, True), (301, False)])
+def test_groups_that_make_no_progress_for_the_deadline_are_overdue(seconds: int, late: bool) -> None:
+    outcome = slow(seconds)
+    assert (says(outcome)["Degraded"] == ("True", "DeadlineExceeded")) is late
+    assert (says(outcome)["Progressing"] == ("False", "DeadlineExceeded")) is late
+    assert outcome.requeue_after == (None if late else timedelta(seconds=1))
+
+
+def test_a_group_that_came_to_serve_is_progress() -> None:
+    leader, worker = group(groups(2), 0)
+    leader["status"]["conditions"][0]["lastTransitionTime"] = f"{NOW - timedelta(minutes=1):%Y-%m-%dT%H:%M:%SZ}"
+    assert says(slow(299, leader, worker))["Degraded"][0] == "False"
+
+
+def test_groups_that_serve_are_never_overdue() -> None:
+    of = groups()
+    late = sync(of, seen(of, 1, group(of, 0)), CONFIG, NOW + timedelta(days=1))
+    assert says(late)["Ready"] == ("True", "Serving")
+    assert says(late)["Degraded"][0] == "False"

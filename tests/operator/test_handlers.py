@@ -8,7 +8,7 @@ import pytest
 
 from forebay_operator.api_names import SERVICE_LABEL
 from forebay_operator.cli import main
-from forebay_operator.cluster.cache import about
+from forebay_operator.cluster.kept import Weight, about
 from forebay_operator.handlers import Wiring
 from tests.operator.builders import CONFIG, CREATED, SOURCE
 from tests.operator.test_live_cluster import MemoryApi
@@ -34,8 +34,14 @@ def test_profiles_that_are_not_understood_end_the_operator(
 
 
 class Woken(set[tuple[str, str]]):
-    def wake(self, key: tuple[str, str]) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self.urgent: set[tuple[str, str]] = set()
+
+    def wake(self, key: tuple[str, str], *, urgent: bool = False) -> None:
         self.add(key)
+        if urgent:
+            self.urgent.add(key)
 
 
 @pytest.fixture
@@ -45,8 +51,8 @@ def wiring() -> Wiring:
     return found
 
 
-async def child(wiring: Wiring, **meta: Any) -> set[tuple[str, str]]:
-    wiring.child_changed(about({"metadata": {"name": "it", "namespace": "ns", **meta}}))
+async def child(wiring: Wiring, weight: Weight = Weight.NEWS, **meta: Any) -> set[tuple[str, str]]:
+    wiring.child_changed(about({"metadata": {"name": "it", "namespace": "ns", **meta}}), weight)
     return wiring._queue  # type: ignore[return-value]
 
 
@@ -70,6 +76,13 @@ async def test_a_child_that_lost_label_and_owner_wakes_the_resource_of_its_name(
 
 async def test_a_child_with_a_changed_label_still_wakes_its_owner(wiring: Wiring) -> None:
     assert ("ns", "demo") in await child(wiring, labels={SERVICE_LABEL: "other"}, ownerReferences=[OWNER])
+
+
+async def test_damage_to_a_child_is_urgent_and_news_of_it_is_not(wiring: Wiring) -> None:
+    await child(wiring, Weight.NEWS)
+    assert wiring._queue.urgent == set()  # type: ignore[attr-defined]
+    await child(wiring, Weight.DAMAGE)
+    assert wiring._queue.urgent == {("ns", "it")}  # type: ignore[attr-defined]
 
 
 async def test_a_resource_wakes_itself_and_those_that_want_its_model_name(wiring: Wiring) -> None:

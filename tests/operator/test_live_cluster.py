@@ -12,7 +12,7 @@ from forebay_operator.api_names import FIELD_OWNER, MANAGED_LABEL
 from forebay_operator.child_kinds import CHILD_KINDS
 from forebay_operator.cluster import LiveCluster
 from forebay_operator.cluster.api import APPLY, as_yaml
-from forebay_operator.cluster.live import child_path, resource_path
+from forebay_operator.cluster.paths import child_path, resource_path
 from forebay_operator.happenings import Happening, Verb
 from forebay_operator.observed import Known, Manifest, Missing, Observed, Pod, Unreadable, parse_pod
 from forebay_operator.refusal import ApiError, ClusterUnavailable, NamespaceEnding, Overlooked, Refused

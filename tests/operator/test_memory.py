@@ -254,3 +254,16 @@ def test_whatever_a_pod_tells_of_its_loading_the_status_can_say() -> None:
     found = loading_status([told])
     assert found is not None
     assert (found.bytes, found.bytes_per_second, found.eta_seconds) == (1 << 59, 0, None)
+
+
+def test_what_is_known_of_a_source_goes_with_the_last_resource_that_was_told() -> None:
+    models, of = KnownModels(), resource()
+    for name in ("one", "two"):
+        models.heard(resource(name, status=remembering()))
+        models.heard(resource(name, status=remembering()))
+    models.gone(("ns", "one"))
+    assert models.of(of) is not None
+    models.heard(resource("two", model={"source": "oci://registry/another:1"}, status=remembering()))
+    assert models.of(of) is None, "it serves another one now"
+    models.gone(("ns", "two"))
+    assert (models._by_source, models._source_of) == ({}, {})

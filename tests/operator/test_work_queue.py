@@ -7,7 +7,8 @@ import pytest
 
 from forebay_operator import work_queue
 from forebay_operator.refusal import ClusterUnavailable
-from forebay_operator.work_queue import Key, WorkQueue
+from forebay_operator.turns import Key
+from forebay_operator.work_queue import WorkQueue
 
 A, B = ("ns", "a"), ("ns", "b")
 HOUR = timedelta(hours=1)
@@ -130,3 +131,44 @@ async def test_a_change_does_not_wait_for_the_back_off() -> None:
     await turns()
     assert work.begun == [A, A]
     await q.close()
+
+
+async def test_what_is_urgent_goes_before_what_came_earlier() -> None:
+    work = Work()
+    work.go.clear()
+    q = queue(work, together=1)
+    for name in "abcd":
+        q.wake(("ns", name))
+    await turns()
+    q.wake(("ns", "e"), urgent=True)
+    q.wake(("ns", "d"), urgent=True)
+    await turns()
+    work.go.set()
+    await turns(60)
+    assert [name for _, name in work.begun] == ["a", "d", "e", "b", "c"]
+    await q.close()
+
+
+async def test_urgent_work_without_end_does_not_starve_the_rest() -> None:
+    work = Work()
+    q = queue(work, together=1)
+    work.go.clear()
+    for n in range(20):
+        q.wake(("ns", f"urgent-{n}"), urgent=True)
+    q.wake(A)
+    await turns()
+    work.go.set()
+    await turns(200)
+    assert work.begun.index(A) < 5
+    await q.close()
+
+
+async def test_a_queue_that_is_closed_while_some_wait_leaves_no_turn_taken() -> None:
+    work = Work()
+    work.go.clear()
+    q = queue(work, together=1)
+    for name in "abc":
+        q.wake(("ns", name))
+    await turns()
+    await q.close()
+    assert q._turns._free == 1

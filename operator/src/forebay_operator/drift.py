@@ -24,11 +24,16 @@ def digest(value: Any) -> str:
 
 
 def intent(live: Manifest) -> str:
-    """Digest of what is meant by an object: all but its status and what the API server and its controller count."""
+    """Digest of what is meant by an object."""
+    return digest(meant(live))
+
+
+def meant(live: Manifest) -> Manifest:
+    """All of an object but its status and what the API server and its controller count."""
     meta = {k: v for k, v in live["metadata"].items() if k not in VOLATILE}
     notes = {k: v for k, v in (meta.pop("annotations", None) or {}).items() if not k.startswith(COUNTED)}
     meta["annotations"] = notes
-    return digest({**{k: v for k, v in live.items() if k != "status"}, "metadata": meta})
+    return {**{k: v for k, v in live.items() if k != "status"}, "metadata": meta}
 
 
 def displaced(desired: Any, live: Any) -> bool:

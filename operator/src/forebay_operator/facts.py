@@ -33,15 +33,30 @@ class KnownModels:
     """
 
     def __init__(self) -> None:
-        self._by_source: dict[tuple[str, str], ModelStatus] = {}
+        self._by_source: dict[
+            tuple[str, str], dict[tuple[str, str], ModelStatus]
+        ] = {}  # and by who has it in its status
+        self._source_of: dict[tuple[str, str], tuple[str, str]] = {}
 
     def heard(self, resource: InferenceService) -> None:
+        self.gone(resource.key)
         model = resource.status.model if resource.status else None
         if model and model.parameters is not None and model.source == origin(resource):
-            self._by_source[_whose(resource)] = model
+            self._source_of[resource.key] = _whose(resource)
+            self._by_source.setdefault(_whose(resource), {})[resource.key] = model
+
+    def gone(self, key: tuple[str, str]) -> None:
+        """What that resource alone has been told is forgotten with it."""
+        if whose := self._source_of.pop(key, None):
+            told = self._by_source[whose]
+            del told[key]
+            if not told:
+                del self._by_source[whose]
 
     def of(self, resource: InferenceService) -> ModelStatus | None:
-        return self._by_source.get(_whose(resource))
+        """As the last resource has it that was told of."""
+        told = self._by_source.get(_whose(resource)) or {}
+        return told[next(reversed(told))] if told else None
 
 
 def _whose(resource: InferenceService) -> tuple[str, str]:

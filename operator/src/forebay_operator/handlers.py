@@ -15,14 +15,16 @@ import kopf
 from forebay_operator.api_names import GROUP, KIND, PLURAL, VERSION
 from forebay_operator.api_server import ApiServer
 from forebay_operator.child_kinds import CHILD_KINDS
-from forebay_operator.cluster import About, Access, Api, Cache, LiveCluster
+from forebay_operator.cluster import About, Access, Api, Cache, LiveCluster, Weight
 from forebay_operator.config import Config
 from forebay_operator.reconcile import reconcile
 from forebay_operator.refusal import ApiError
 from forebay_operator.resource import parse
-from forebay_operator.work_queue import Key, WorkQueue
+from forebay_operator.turns import Key
+from forebay_operator.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
+START_AGAIN = 1.0  # seconds; kopf's own minute is long where an API server is away for a moment
 
 
 async def operate(way: Access, wiring: Wiring) -> int:
@@ -78,7 +80,7 @@ class Wiring:
     def registry(self, way: Access) -> kopf.OperatorRegistry:
         found = kopf.OperatorRegistry()
         kopf.on.login(registry=found)(lambda **_: _login(way))
-        kopf.on.startup(registry=found)(self.start)
+        kopf.on.startup(registry=found, backoff=START_AGAIN)(self.start)
         kopf.on.cleanup(registry=found)(self.stop)
         kopf.on.event(GROUP, VERSION, PLURAL, registry=found, id="resource")(self.resource_event)
         return found
@@ -116,7 +118,7 @@ class Wiring:
         meta = event["object"]["metadata"]
         key = meta["namespace"], meta["name"]
         if event["type"] == "DELETED":
-            woken = {key, *self._cluster.names.gone(key)}
+            woken = {key, *self._cluster.gone(key)}
         else:
             woken = self._cluster.heard(parse(event["object"]))
             if not self._cluster.is_own_status(key, meta["resourceVersion"]):
@@ -124,11 +126,11 @@ class Wiring:
         for one in woken:
             self._queue.wake(one)
 
-    def child_changed(self, about: About) -> None:
+    def child_changed(self, about: About, weight: Weight) -> None:
         """A child wakes its resource: by label, by owner, and by its own name where somebody took both off."""
         owners = {name for kind, name in about.owners if kind == KIND}
         for name in owners | {about.service or about.name}:
-            self._queue.wake((about.namespace, name))
+            self._queue.wake((about.namespace, name), urgent=weight is Weight.DAMAGE)
 
 
 def _login(way: Access) -> kopf.ConnectionInfo:

@@ -13,6 +13,7 @@ from forebay_operator.api_names import (
     CREDENTIALS_ANNOTATION,
     DELETION_COST,
     DRAINING_ANNOTATION,
+    FIELD_OWNER,
     OUT_OF_ROTATION,
     REVISION_LABEL,
     ROTATION_LABEL,
@@ -108,6 +109,8 @@ class Workload:
     updated: int
     ready: int
     overdue: bool  # its controller has seen no progress for the whole deadline
+    groups: bool = False  # each replica is several pods
+    changed: datetime | None = None  # when this operator last changed it
 
     @property
     def caught_up(self) -> bool:
@@ -154,11 +157,14 @@ class Observed:
 def parse_workload(live: Manifest) -> Workload:
     spec, status = live["spec"], live.get("status") or {}
     group = spec.get("leaderWorkerTemplate")
-    template = (group["leaderTemplate"] if group else spec["template"]).get("metadata") or {}
+    leader = group and (group.get("leaderTemplate") or group["workerTemplate"])  # another may have taken ours out
+    template = (leader or spec["template"]).get("metadata") or {}
     progress: Manifest = next((c for c in status.get("conditions") or [] if c["type"] == "Progressing"), {})
+    generation = live["metadata"].get("generation", 0)
     return Workload(
-        generation=live["metadata"].get("generation", 0),
-        observed_generation=status.get("observedGeneration", 0),
+        generation=generation,
+        # older LeaderWorkerSets do not tell it; the pods' own revision keeps old counts from being taken for new ones
+        observed_generation=status.get("observedGeneration", generation if group else 0),
         wanted=spec.get("replicas", 1),
         revision=(template.get("labels") or {}).get(REVISION_LABEL, ""),
         credentials=(template.get("annotations") or {}).get(CREDENTIALS_ANNOTATION, ""),
@@ -166,7 +172,20 @@ def parse_workload(live: Manifest) -> Workload:
         updated=status.get("updatedReplicas", 0),
         ready=status.get("readyReplicas", 0),
         overdue=progress.get("reason") == "ProgressDeadlineExceeded",
+        groups=bool(group),
+        changed=_changed(live),
     )
+
+
+def _changed(live: Manifest) -> datetime | None:
+    entries = live["metadata"].get("managedFields") or []
+    return next((_time(m.get("time")) for m in entries if m.get("manager") == FIELD_OWNER), None)
+
+
+def scaling_active(live: Manifest) -> Manifest | None:
+    """The condition by which an autoscaler says whether it can do its work; None while it has not looked yet."""
+    conditions = (live.get("status") or {}).get("conditions") or []
+    return next((c for c in conditions if c["type"] == "ScalingActive"), None)
 
 
 def parse_pod(body: Manifest) -> Pod:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from typing import Any
 
 from forebay_operator.api_names import REVISION_LABEL
@@ -45,6 +46,25 @@ def revised(spec: Spec, workload: Manifest) -> tuple[str, Manifest]:
 def _labelled(template: Manifest, revision: str) -> Manifest:
     about = {**template["metadata"], "labels": {**template["metadata"]["labels"], REVISION_LABEL: revision}}
     return {**template, "metadata": about}
+
+
+def due(spec: Spec, observed: Observed, revision: str) -> datetime | None:
+    """By when groups of pods have to have made progress, since they were last changed or one of them came to serve:
+    their controller knows no deadline, as that of a Deployment does. None where its word counts or nothing is known."""
+    workload = observed.workload
+    if workload is None or not workload.groups or workload.revision != revision or workload.changed is None:
+        return None
+    served = [p.ready_changed for p in observed.pods_of(revision) if p.ready and p.ready_changed]
+    return max([workload.changed, *served]) + timedelta(seconds=spec.rollout.progress_deadline_seconds)
+
+
+def overdue(spec: Spec, observed: Observed, revision: str, now: datetime) -> bool:
+    """Whether the revision, if it has not settled, has made no progress for its whole deadline."""
+    workload = observed.workload
+    if workload is None or workload.revision != revision or not workload.caught_up:
+        return False
+    end = due(spec, observed, revision)
+    return workload.overdue or (end is not None and end <= now)
 
 
 def in_place(spec: Spec, observed: Observed, deployment: Manifest, revision: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from forebay_operator import facts
 from forebay_operator.causes import Cause, missing_secret, root_cause
-from forebay_operator.observed import Manifest, Observed
+from forebay_operator.observed import Observed, scaling_active
 from forebay_operator.resource import Condition, InferenceService, Spec, Status
 
 Truth = Literal["True", "False", "Unknown"]
@@ -27,19 +27,22 @@ class Claim:
 @dataclass(frozen=True, slots=True)
 class Aim:
     """What is being made so: the pods' revision and selector, whether old pods go before their successors serve, and
-    how many pods finish their requests before they go."""
+    how many pods finish their requests before they go, and whether the revision has made no progress for too long."""
 
     revision: str
     selector: str
     in_place: bool = False
     draining: int = 0
+    overdue: bool = False
 
 
 def serving(resource: InferenceService, spec: Spec, observed: Observed, aim: Aim, now: datetime) -> Status:
     """Status of a resource whose children are as `aim` wants them, or are on their way there."""
     revision = aim.revision
     settled = _settled(spec, observed, revision)
-    blame = None if settled else _overdue(spec, observed, revision, root_cause(spec, observed, revision))
+    blame = None if settled else root_cause(spec, observed, revision)
+    if aim.overdue and not settled:
+        blame = _overdue(spec, blame)
     claims = [
         Claim("Accepted", "True", Cause("Accepted", "the spec is understood and acted on")),
         _ready(spec, observed, revision, blame),
@@ -151,21 +154,14 @@ def _progressing(spec: Spec, observed: Observed, aim: Aim) -> Claim:
     if aim.in_place:
         said = "no accelerator is free: an old pod goes before its successor serves"
         return Claim("Progressing", "True", Cause("RollingInPlace", f"{going_on.message}; {said}"))
-    if _is_overdue(observed, aim.revision):
+    if aim.overdue:
         return Claim("Progressing", "False", Cause("DeadlineExceeded", f"{going_on.message}; {_late(spec)}"))
     return Claim("Progressing", "True", going_on)
 
 
-def _overdue(spec: Spec, observed: Observed, revision: str, cause: Cause | None) -> Cause | None:
+def _overdue(spec: Spec, cause: Cause | None) -> Cause:
     """A revision that is late is blamed also where no pod says what is wrong; a pod's own reason stays the reason."""
-    if not _is_overdue(observed, revision):
-        return cause
     return Cause(cause.reason, f"{cause.message}; {_late(spec)}") if cause else Cause("DeadlineExceeded", _late(spec))
-
-
-def _is_overdue(observed: Observed, revision: str) -> bool:
-    workload = observed.workload
-    return workload is not None and workload.revision == revision and workload.caught_up and workload.overdue
 
 
 def _late(spec: Spec) -> str:
@@ -197,8 +193,7 @@ def _scaling_active(spec: Spec, observed: Observed) -> list[Claim]:
     """What the autoscaler says of itself, where there is to be one."""
     if spec.scaling is None:
         return []
-    live: Manifest = observed.children.get("HorizontalPodAutoscaler") or {}
-    said = {c["type"]: c for c in (live.get("status") or {}).get("conditions") or []}.get("ScalingActive")
+    said = scaling_active(observed.children.get("HorizontalPodAutoscaler") or {})
     if said is None:
         return [Claim("ScalingActive", "Unknown", Cause("Waiting", "the autoscaler has not looked yet"))]
     return [Claim("ScalingActive", said["status"], Cause(said["reason"], said.get("message") or said["reason"]))]

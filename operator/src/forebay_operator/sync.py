@@ -34,7 +34,8 @@ CREDENTIALS_WAIT = timedelta(seconds=10)  # how long a fresh resource waits for 
 NO_GROUPS = Cause(
     "NoLeaderWorkerSets",
     "spec.engine.parallelism.nodes: replicas of several pods need the API leaderworkerset.x-k8s.io/v1, which this "
-    "cluster does not have: install LeaderWorkerSet (https://lws.sigs.k8s.io/docs/installation), or ask for one node",
+    "cluster does not have, or the operator may not use: install LeaderWorkerSet "
+    "(https://lws.sigs.k8s.io/docs/installation), or ask for one node",
 )
 
 
@@ -107,13 +108,15 @@ def _serve(
     ]
     retreat = scaling.retreat(observed, spec.replicas, timedelta(seconds=drain_seconds(spec)), now)
     workload["spec"]["replicas"] = retreat.replicas
-    aim = status.Aim(revision, _selector(resource), in_place, retreat.draining)
+    overdue = rollout.overdue(spec, observed, revision, now)
+    aim = status.Aim(revision, _selector(resource), in_place, retreat.draining, overdue)
+    due = rollout.due(spec, observed, revision)
     told = status.serving(resource, spec, observed, aim, now)
     history = scaling.history(told.last_scale, observed, spec.replicas, now)
     return Outcome(
         children=tuple(c for c in children if c["kind"] not in former),
         status=told.model_copy(update={"last_scale": history}),
-        requeue_after=SOON if former or retreat.draining else _requeue_after(observed),
+        requeue_after=SOON if former or retreat.draining else _requeue_after(observed, due, now),
         marks=retreat.marks,
     )
 
@@ -181,7 +184,15 @@ def _held(resource: InferenceService, observed: Observed, now: datetime) -> bool
             return False
 
 
-def _requeue_after(observed: Observed) -> timedelta | None:
+def _requeue_after(observed: Observed, due: datetime | None, now: datetime) -> timedelta | None:
+    """`due` is when a rollout has to have made progress."""
+    again = [due - now] if due and due > now else []
+    if soon := _soon(observed):
+        again.append(soon)
+    return min(again, default=None)
+
+
+def _soon(observed: Observed) -> timedelta | None:
     match observed.credentials:
         case None:
             return LOADING_EVERY if observed.loading else None

@@ -12,8 +12,7 @@ from datetime import timedelta
 
 from forebay_operator import telemetry
 from forebay_operator.refusal import ApiError, ClusterUnavailable, Refused
-
-Key = tuple[str, str]  # namespace, name
+from forebay_operator.turns import Key, Turns
 
 log = logging.getLogger(__name__)
 FIRST_RETRY, LAST_RETRY = 0.5, 120.0
@@ -24,6 +23,7 @@ class _Job:
     task: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
     woken: bool = False
+    urgent: bool = False
     failures: int = 0
     next_pass: float = 0.0  # not before this time of the monotonic clock
 
@@ -32,21 +32,24 @@ class WorkQueue:
     """`work` makes one pass and says after how long the next is due at the latest; None forgets the resource.
 
     The first wake after a quiet time has its pass at once; `settle` is the least pause between two passes of one,
-    in which wakes come together. `together` bounds the passes at once.
+    in which wakes come together. `together` bounds the passes at once; what is urgent has its turn first.
     """
 
     def __init__(
         self, work: Callable[[Key], Awaitable[timedelta | None]], *, settle: float = 0.2, together: int = 16
     ) -> None:
         self._work, self._settle = work, settle
-        self._slots = asyncio.Semaphore(together)
+        self._turns = Turns(together)
         self._jobs: dict[Key, _Job] = {}
         self._pending = 0
 
-    def wake(self, key: Key) -> None:
+    def wake(self, key: Key, *, urgent: bool = False) -> None:
         """Has a pass begin soon; one that is going on is followed by another."""
         job = self._jobs.setdefault(key, _Job())
         job.woken = True
+        job.urgent |= urgent
+        if urgent:
+            self._turns.hurry(key)
         if job.timer:
             job.timer.cancel()
             job.timer = None
@@ -68,9 +71,12 @@ class WorkQueue:
         delay: timedelta | None = None
         while job.woken:
             await asyncio.sleep(job.next_pass - time.monotonic())
-            async with self._slots:
-                job.woken = False
+            await self._turns.take(key, urgent=job.urgent)
+            try:
+                job.woken = job.urgent = False
                 delay = await self._pass(key, job)
+            finally:
+                self._turns.give_back()
             job.next_pass = time.monotonic() + self._settle
         job.task = None
         if delay is None:

@@ -8,65 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
-from forebay_operator.api_names import MANAGED, SERVICE_LABEL
+from forebay_operator.api_names import MANAGED
 from forebay_operator.api_server import ApiServer
 from forebay_operator.child_kinds import ChildKind
+from forebay_operator.cluster import kept
+from forebay_operator.cluster.kept import About, Child, Failures, Kept, PodHeld, Weight, weight
 from forebay_operator.informer import Change, Informer
-from forebay_operator.observed import Manifest, Pod, failed_creation, parse_pod
+from forebay_operator.observed import Manifest, Pod
 
 Key = tuple[str, str]  # namespace, name
 
 
-@dataclass(frozen=True, slots=True)
-class About:
-    """Who an object is of: what wakes its resource needs no more of it."""
-
-    namespace: str
-    name: str
-    service: str  # by its label; empty without one
-    owners: tuple[tuple[str, str], ...]  # kind, name
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    about: About
-    manifest: Manifest
-
-
-@dataclass(frozen=True, slots=True)
-class PodHeld:
-    about: About
-    pod: Pod
-
-
-@dataclass(frozen=True, slots=True)
-class Failures:
-    """Of a ReplicaSet: revision -> why it cannot make a pod."""
-
-    about: About
-    words: Mapping[str, str]
-
-
-Kept = Child | PodHeld | Failures
-
-
 class Cache:
-    """`changed` is told whose object has changed, by another's hand; own writes (`wrote`, `removed`) tell nobody."""
+    """`changed` is told whose object has changed, by another's hand, and how much that weighs; own writes (`wrote`,
+    `removed`) and what no decision can see tell nobody."""
 
-    def __init__(self, server: ApiServer, kinds: Iterable[ChildKind], changed: Callable[[About], None]) -> None:
+    def __init__(self, server: ApiServer, kinds: Iterable[ChildKind], changed: Callable[[About, Weight], None]) -> None:
         self._changed = changed
         self.kinds = tuple(kinds)
         self._children = {
-            k.kind: Informer[Kept](server, k.listing, _child(k.kind), self._told, selector=MANAGED, optional=k.optional)
+            k.kind: Informer[Kept](
+                server, k.listing, kept.child(k.kind), self._told, selector=MANAGED, optional=k.optional
+            )
             for k in self.kinds
         }
-        self._pods = Informer[Kept](server, "/api/v1/pods", _pod, self._told, selector=MANAGED)
+        self._pods = Informer[Kept](server, "/api/v1/pods", kept.pod, self._told, selector=MANAGED)
         sets = "/apis/apps/v1/replicasets"
-        self._replica_sets = Informer[Kept](server, sets, _failures, self._told, selector=MANAGED)
+        self._replica_sets = Informer[Kept](server, sets, kept.failures, self._told, selector=MANAGED)
         self._of: dict[Key, dict[tuple[str, str], PodHeld | Failures]] = collections.defaultdict(dict)
 
     async def run(self) -> None:
@@ -114,8 +84,14 @@ class Cache:
                 self._file(before, None)
             if after and not isinstance(after, Child):
                 self._file(after, after)
-        for about in {held.about for change in changes for held in change if held}:
-            self._changed(about)
+        heaviest: dict[About, Weight] = {}
+        for before, after in changes:
+            found = weight(before, after)
+            for held in (before, after):
+                if held and found is not Weight.NOTHING and heaviest.get(held.about) is not Weight.DAMAGE:
+                    heaviest[held.about] = found
+        for about, found in heaviest.items():
+            self._changed(about, found)
 
     def _file(self, held: PodHeld | Failures, now: PodHeld | Failures | None) -> None:
         """Files it under its resource, or takes it out."""
@@ -126,32 +102,3 @@ class Cache:
                 del self._of[key]
         else:
             self._of[key][of] = now
-
-
-def about(item: Mapping[str, Any]) -> About:
-    meta = item["metadata"]
-    return About(
-        namespace=meta["namespace"],
-        name=meta["name"],
-        service=(meta.get("labels") or {}).get(SERVICE_LABEL, ""),
-        owners=tuple((o["kind"], o["name"]) for o in meta.get("ownerReferences") or []),
-    )
-
-
-def _child(kind: str) -> Callable[[Mapping[str, Any]], Kept]:
-    """A list's items do not say their kind. Of managers the names are enough: their fields are half of an object."""
-
-    def keep(item: Mapping[str, Any]) -> Kept:
-        meta = item["metadata"]
-        managers = [{k: m.get(k) for k in ("manager", "operation")} for m in meta.get("managedFields") or []]
-        return Child(about(item), {**item, "kind": kind, "metadata": {**meta, "managedFields": managers}})
-
-    return keep
-
-
-def _pod(item: Mapping[str, Any]) -> Kept:
-    return PodHeld(about(item), parse_pod(dict(item)))
-
-
-def _failures(item: Mapping[str, Any]) -> Kept:
-    return Failures(about(item), failed_creation([dict(item)]))
