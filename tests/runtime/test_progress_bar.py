@@ -38,7 +38,7 @@ def test_a_terminal_has_a_bar_and_an_empty_line_after_it() -> None:
     screen = Screen()
     with ProgressBar(half_read(), screen):
         assert screen.drawn.wait(10)
-    assert "[####################                    ] weights: 50 % of 8 MB are read" in screen.getvalue()
+    assert "[####################                    ] loading: 50 % of 8 MB" in screen.getvalue()
     assert screen.getvalue().endswith("\r\x1b[K")
 
 

@@ -118,9 +118,18 @@ def _quantize(args: argparse.Namespace) -> int:
 
 def _fetch(args: argparse.Namespace) -> int:
     from forebay_runtime.fetch import fetch
+    from forebay_runtime.server.listening import bind
+    from forebay_runtime.server.loading import LoadingServer
 
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s")
+    progress = Progress("downloading")
     try:
-        fetch(args.source, args.directory)
+        with (
+            bind(args.host, args.port) as listener,
+            LoadingServer(listener, progress, args.stall_budget),
+            ProgressBar(progress, sys.stderr),
+        ):
+            fetch(args.source, args.directory, progress, args.most)
     except StartUpError as e:
         return _fail(str(e))
     print(f"{args.source} is in {args.directory}")

@@ -26,12 +26,21 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(dest="command", required=True, parser_class=_Parser)
     _add_serve(commands.add_parser("serve", help="serve a model over HTTP", allow_abbrev=False))
-    fetch = commands.add_parser("fetch", help="bring a model from a hub into a directory", allow_abbrev=False)
-    fetch.add_argument("source", metavar="hf://ORG/NAME[@REVISION]")
-    fetch.add_argument("directory", type=Path)
+    _add_fetch(commands.add_parser("fetch", help="bring a model from a hub or a bucket", allow_abbrev=False))
     _add_quantize(commands.add_parser("quantize", help="save a model quantized, for faster starts", allow_abbrev=False))
     commands.add_parser("info", help="tell what this machine offers", allow_abbrev=False)
     return top
+
+
+def _add_fetch(fetch: argparse.ArgumentParser) -> None:
+    add = fetch.add_argument
+    add("source", metavar="SOURCE", help="hf://ORG/NAME[@REVISION] or s3://BUCKET[/PREFIX]")
+    add("directory", type=Path, help="what is there of it already is gone on with")
+    add("--most", type=quantity, metavar="BYTES", help="refuse what is more; default: what the file system has free")
+    add("--host", default="127.0.0.1", help="address that tells how far it is (default: 127.0.0.1)")
+    add("--port", type=_port, default=0, help="default: any that is free")
+    add("--stall-budget", type=_seconds, default=300.0, metavar="SECONDS",
+        help="without a byte that comes: the process ends")  # fmt: skip
 
 
 def _add_quantize(quantize: argparse.ArgumentParser) -> None:

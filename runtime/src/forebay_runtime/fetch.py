@@ -1,41 +1,69 @@
-"""Brings a model from a hub into a directory: the init container of hf:// sources."""
+"""Brings a model from where it is kept into a directory: what init containers and download Jobs run."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from forebay_runtime.failures import StartUpError
+from forebay_runtime.progress import Progress
+from forebay_runtime.sources.arrival import Arrival
+from forebay_runtime.sources.origin import Origin, OriginError
+from forebay_runtime.sources.room import Room, bytes_in, lacking
 
-_SOURCE = re.compile(r"hf://(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?/?")
-_WANTED = ["*.safetensors", "*.gguf", "*.json", "*.jinja", "*.model", "*.txt"]
-_UNWANTED = ["original/*", "onnx/*", "*/*.bin"]
+WHOLE = ".forebay-whole"  # written last; it holds the source of the files beside it
+_HUB = re.compile(r"hf://(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?/?")
+_BUCKET = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]+)(?:/(?P<prefix>.*))?")
 
 
-def fetch(source: str, directory: Path) -> None:
-    """What this runtime reads of the repository. HF_ENDPOINT and HF_TOKEN are the hub library's own.
+def fetch(source: str, directory: Path, progress: Progress, most: int | None = None) -> None:
+    """What is there already, whole, is not asked for again; what is there in part is gone on with.
 
-    StartUpError: the source is none, or the hub has not given it, or it holds no weights.
+    `most`: bytes that the directory is to hold at most. StartUpError: the source is none, or has not given what was
+    asked for, or there is no room for it; then nothing of it is written.
     """
-    match = _SOURCE.fullmatch(source)
-    if match is None:
-        raise StartUpError(f"{source!r} is no source of the form hf://org/name[@revision]")
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
+    mark = directory / WHOLE
+    if mark.is_file() and mark.read_text() == source:
+        return
+    origin = _origin(source)
     try:
-        snapshot_download(
-            match["repository"],
-            revision=match["revision"],
-            local_dir=directory,
-            allow_patterns=_WANTED,
-            ignore_patterns=_UNWANTED,
-        )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as e:
-        raise StartUpError(f"{source} can't be fetched: {_one_line(e)}") from e
-    if not any(p.suffix in (".safetensors", ".gguf") for p in directory.rglob("*")):
-        raise StartUpError(f"{source} holds no weights: neither *.safetensors nor a .gguf file")
+        sizes = origin.sizes()
+        directory.mkdir(parents=True, exist_ok=True)
+        disk = os.statvfs(directory)
+        room = Room(bytes_in(directory), disk.f_bavail * disk.f_frsize, most)
+        if words := lacking(sizes, room):
+            raise OriginError(words)
+        progress.expect(sum(sizes.values()), room.there)
+        with Arrival(directory, progress):
+            origin.bring(directory)
+        _finish(source, sizes, directory)
+    except (OriginError, OSError) as e:
+        raise StartUpError(f"{source} can't be fetched: {e}") from e
+    progress.reach(progress.total)
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+def _origin(source: str) -> Origin:
+    """The libraries of a kind of source are imported for it alone."""
+    if match := _HUB.fullmatch(source):
+        from forebay_runtime.sources.hub import Hub
+
+        return Hub(match["repository"], match["revision"])
+    if match := _BUCKET.fullmatch(source):
+        from forebay_runtime.sources.bucket import Bucket
+
+        return Bucket(match["bucket"], match["prefix"] or "")
+    raise StartUpError(f"{source!r} is no source of the form hf://org/name[@revision] or s3://bucket[/prefix]")
+
+
+def _finish(source: str, sizes: Mapping[str, int], directory: Path) -> None:
+    """The mark appears at once and after all else, so that no half is ever taken for the whole."""
+    for name, size in sizes.items():
+        path = directory / name
+        if not path.is_file() or path.stat().st_size != size:
+            raise OriginError(f"{name} has not come whole")
+    os.sync()
+    part = directory / f"{WHOLE}.part"
+    part.write_text(source)
+    part.rename(directory / WHOLE)

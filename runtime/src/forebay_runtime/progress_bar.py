@@ -1,4 +1,4 @@
-"""How far the weights are read, for who waits: a bar on a terminal, elsewhere a line in the log now and then."""
+"""How far the model's files are, for who waits: a bar on a terminal, elsewhere a line in the log now and then."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def bar(progress: Progress) -> str:
 
 
 def told(progress: Progress) -> str:
-    return f"weights: {100 * _share(progress):.0f} % of {progress.total / 1e6:.0f} MB are read"
+    return f"{progress.doing}: {100 * _share(progress):.0f} % of {progress.total / 1e6:.0f} MB"
 
 
 def _share(progress: Progress) -> float:

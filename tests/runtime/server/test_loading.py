@@ -74,10 +74,10 @@ def test_a_load_may_take_for_ever_while_bytes_come_and_has_stalled_when_none_do(
         progress.add(1000)
     assert stalled(progress, 300, progress.advanced + 299) is None
     words = stalled(progress, 300, progress.advanced + 301)
-    assert words == "loading has stalled: no byte of the model was read for 300 s, at 0.0 of 2.0 GB"
+    assert words == "loading has stalled: no byte of the model came for 300 s, at 0.0 of 2.0 GB"
 
 
 def test_a_stalled_load_ends_the_process_and_its_last_words_say_why() -> None:
     ended = subprocess.run([sys.executable, "-c", STALLS], capture_output=True, text=True, timeout=50, check=False)
     assert ended.returncode == 1
-    assert "loading has stalled: no byte of the model was read for 0.2 s, at 1.5 of 4.0 GB" in ended.stderr
+    assert "loading has stalled: no byte of the model came for 0.2 s, at 1.5 of 4.0 GB" in ended.stderr

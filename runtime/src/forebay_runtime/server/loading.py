@@ -1,4 +1,4 @@
-"""The port while the model is being loaded: not ready, and how far; and the end of a load that does not advance."""
+"""The port while the model is loaded, or brought: not ready, and how far; and the end of what does not advance."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _GRACE = 60  # seconds: where not even this thread gets to run, the interpreter'
 
 
 class LoadingServer:
-    """Answers 503 with the progress for whatever is asked, from a thread, until the block ends. Where no byte has been
-    read for `budget` seconds it ends the process: storage that hangs is told by nothing else."""
+    """Answers 503 with the progress for whatever is asked, from a thread, until the block ends. Where no byte has
+    come for `budget` seconds it ends the process: storage that hangs is told by nothing else."""
 
     def __init__(self, listener: socket.socket, progress: Progress, budget: float) -> None:
         self._listener, self._progress, self._budget = listener, progress, budget
@@ -57,15 +57,16 @@ class LoadingServer:
 
 
 def reply(progress: Progress, now: float) -> bytes:
-    error = {"message": "The model is being loaded.", "type": "server_error", "param": None, "code": "loading"}
+    message = f"The server is {progress.doing} the model."
+    error = {"message": message, "type": "server_error", "param": None, "code": "loading"}
     body = json.dumps({"error": error, "loading": progress.told(now)}).encode()
     head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 5\r\nconnection: close"
     return f"{head}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 
 
 def stalled(progress: Progress, budget: float, now: float) -> str | None:
-    """The last words of a process that has read nothing for too long."""
+    """The last words of a process to which nothing has come for too long."""
     if now - progress.advanced <= budget:
         return None
     far = f"{progress.done / 1e9:.1f} of {progress.total / 1e9:.1f} GB"
-    return f"loading has stalled: no byte of the model was read for {budget:g} s, at {far}"
+    return f"{progress.doing} has stalled: no byte of the model came for {budget:g} s, at {far}"

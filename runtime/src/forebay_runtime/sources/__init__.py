@@ -1,0 +1,1 @@
+"""Where models are kept, and how they are brought from there: one file for each kind of source."""
