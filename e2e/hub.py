@@ -1,16 +1,17 @@
 """A model hub for one model: what `huggingface_hub` asks of a hub, from a folder. Standard library only; runs in a pod.
 
-Usage: hub.py FOLDER ORG/NAME TOKEN. Without the token, as a bearer, everything is 401.
+Usage: hub.py FOLDER ORG/NAME TOKEN [BYTES A SECOND]. Without the token, as a bearer, everything is 401.
 """
 
 import http.server
 import json
 import pathlib
-import shutil
 import sys
+import time
 import urllib.parse
 
 COMMIT = "0" * 39 + "1"
+PIECE = 1 << 20  # bytes
 
 
 def etag(path: pathlib.Path) -> str:
@@ -22,6 +23,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
     folder = pathlib.Path()
     repository = ""
     token = ""
+    rate = 0  # bytes a second of a file; 0: as fast as they go
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -69,7 +71,9 @@ class Hub(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if with_body:
             with path.open("rb") as source:
-                shutil.copyfileobj(source, self.wfile, 1 << 20)
+                while piece := source.read(PIECE):
+                    self.wfile.write(piece)
+                    time.sleep(PIECE / self.rate if self.rate else 0)
 
     def _reply(self, status: int, body: bytes, with_body: bool, code: str = "") -> None:
         self.send_response(status)
@@ -84,4 +88,5 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     Hub.folder, Hub.repository, Hub.token = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    Hub.rate = int(sys.argv[4]) if len(sys.argv) > 4 else 0
     http.server.ThreadingHTTPServer(("", 8080), Hub).serve_forever()

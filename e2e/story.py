@@ -184,7 +184,8 @@ class Story:
         ns = ("-n", self.namespace)
         looks: list[tuple[str, ...]] = [
             ("get", "isvc", *ns, "-o", "yaml"),
-            ("get", "all,hpa,pdb,networkpolicy", *ns, "-o", "wide"),
+            ("get", "all,hpa,pdb,networkpolicy,pvc", *ns, "-o", "wide"),
+            ("logs", *ns, "-l", "app.kubernetes.io/component=download", "--prefix", "--tail=25"),
             ("get", "events", *ns, "--sort-by=.lastTimestamp"),
             ("logs", *ns, "-l", "app.kubernetes.io/component=runtime", "--all-containers", "--prefix", "--tail=25"),
         ]

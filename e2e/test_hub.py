@@ -10,15 +10,15 @@ REPOSITORY, TOKEN = "forebay/sample", "a-token-of-the-story"
 SCRIPT = pathlib.Path(__file__).with_name("hub.py")
 
 
-def start_hub(story: Story) -> str:
-    """The address, as pods see it, of a hub that serves the sample model."""
+def start_hub(story: Story, rate: int = 0) -> str:
+    """The address, as pods see it, of a hub that serves the sample model, at so many bytes a second (0: as it can)."""
     script = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "hub"},
         "data": {"hub.py": SCRIPT.read_text()},
     }
-    pod = python_pod(story.kube, "hub", "-u", "/hub/hub.py", "/model", REPOSITORY, TOKEN)
+    pod = python_pod(story.kube, "hub", "-u", "/hub/hub.py", "/model", REPOSITORY, TOKEN, str(rate))
     add_volume(pod, "script", "/hub", {"configMap": {"name": "hub"}})
     pod["spec"]["containers"][0]["readinessProbe"] = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
     service = {

@@ -64,6 +64,12 @@ def test_an_adapter_never_has_the_models_own_name_or_anothers(names: list[str]) 
 def test_fetch_has_the_source_and_the_directory_that_is_served() -> None:
     args = parser().parse_args(fetch_arguments("hf://org/name@main"))
     assert (args.source, str(args.directory)) == ("hf://org/name@main", MODEL_DIRECTORY)
+    assert (args.host, args.port, args.most) == ("0.0.0.0", PORT, None)
+
+
+def test_fetch_has_the_bytes_that_a_cache_may_hold() -> None:
+    args = parser().parse_args(fetch_arguments("s3://models/llama", "/cache/abc", 20 * 2**30))
+    assert (args.source, str(args.directory), args.most) == ("s3://models/llama", "/cache/abc", 20 * 2**30)
 
 
 @pytest.mark.parametrize("dtype", forebay.KV_DTYPES)

@@ -9,7 +9,8 @@ from typing import Any
 
 from forebay_operator.api_names import COMPONENT, COMPONENT_LABEL, FIELD_OWNER, REVISION_LABEL
 from forebay_operator.config import Config
-from forebay_operator.observed import Manifest, Observed, parse_pod, parse_workload
+from forebay_operator.downloads import Make
+from forebay_operator.observed import Download, Manifest, Observed, parse_pod, parse_workload
 from forebay_operator.resource import InferenceService, Status, parse
 from forebay_operator.sync import Outcome, sync
 
@@ -17,6 +18,7 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 CREATED = "2026-03-01T11:59:00Z"
 CONFIG = Config(runtime_image="registry/runtime:1")
 SOURCE = "oci://registry/model:1"
+COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
 
 
 def resource(
@@ -124,6 +126,24 @@ def observed(of: InferenceService, pods: Iterable[Manifest] = (), **more: Any) -
         desired(outcome, "Deployment"), len(seen), sum(p.ready for p in seen), len(of_it)
     )
     return Observed(children={**children, **more.pop("children", {})}, pods=tuple(seen), **more)
+
+
+def download(made: Iterable[Manifest], pods: Iterable[Manifest] = (), **job: Any) -> Download:
+    """What there is of a cache when the operator has made these; `job` is the Job's status."""
+    there = {m["kind"]: live(m, **(job if m["kind"] == "Job" else {})) for m in made}
+    return Download(there.get("PersistentVolumeClaim"), there.get("Job"), tuple(map(parse_pod, pods)))
+
+
+def makes(outcome: Outcome) -> list[Manifest]:
+    return [act.manifest for act in outcome.acts if isinstance(act, Make)]
+
+
+def cache_of(of: InferenceService, config: Config = CONFIG, **seen: Any) -> list[Manifest]:
+    """The claim, where one is to be asked for, and the Job that the operator makes, one pass after the other."""
+    made: list[Manifest] = []
+    while more := makes(sync(of, Observed(download=download(made), **seen), config, NOW)):
+        made += more
+    return made
 
 
 def revision(of: InferenceService, config: Config = CONFIG) -> str:

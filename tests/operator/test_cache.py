@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from forebay_operator.api_names import MANAGED, REVISION_LABEL, SERVICE_LABEL
+from forebay_operator.api_names import DOWNLOAD_LABEL, MANAGED, REVISION_LABEL, SERVICE_LABEL
 from forebay_operator.api_server import ApiServer
-from forebay_operator.child_kinds import CHILD_KINDS
+from forebay_operator.child_kinds import ALL_KINDS, CHILD_KINDS
 from forebay_operator.cluster.cache import Cache
 from forebay_operator.cluster.kept import About, Weight
 from forebay_operator.observed import Manifest
@@ -42,7 +42,7 @@ class Held:
 @contextlib.asynccontextmanager
 async def holding(*services: Manifest) -> AsyncIterator[Held]:
     held = Held()
-    held.server.lists = {path: [] for path in (PODS, SETS, *(k.listing for k in CHILD_KINDS.values()))}
+    held.server.lists = {path: [] for path in (PODS, SETS, *(k.listing for k in ALL_KINDS.values()))}
     held.server.lists[SERVICES] = list(services)
     async with on_loopback(held.server) as at:
         server = ApiServer(f"http://{at}")
@@ -130,3 +130,20 @@ async def test_why_no_pod_can_be_made_is_held_by_revision() -> None:
         held.event(SETS, "ADDED", {"metadata": meta, "spec": {"replicas": 1}, "status": {"conditions": [condition]}})
         await held.next()
         assert held.cache.failed_creation(KEY) == {"r1": "exceeded quota"}
+
+
+async def test_what_resources_share_is_found_by_its_owners_and_a_jobs_pods_by_the_job() -> None:
+    jobs = ALL_KINDS["Job"].listing
+    async with holding() as held:
+        owners = [{"kind": "InferenceService", "name": n, "uid": f"uid-of-{n}"} for n in ("demo", "other")]
+        meta = {"name": "download-x", "namespace": "ns", "resourceVersion": "2", "ownerReferences": owners}
+        held.event(jobs, "ADDED", {"metadata": meta, "spec": {}})
+        await held.next()
+        assert [m["kind"] for m in held.cache.shares("ns", "uid-of-other")] == ["Job"]
+        assert held.cache.shares("elsewhere", "uid-of-other") == ()
+        body = pod("p", 3)
+        body["metadata"]["labels"] = {DOWNLOAD_LABEL: "download-x"}
+        held.event(PODS, "ADDED", body)
+        await held.next()
+        assert [p.name for p in held.cache.download_pods("ns", "download-x")] == ["p"]
+        assert held.cache.pods(("ns", "download-x")) == (), "a resource may have that name"

@@ -45,9 +45,9 @@ CASES = {
         "exit code 2: unknown argument",
     ),
     "a load that stands still": (
-        {"state": ended(1, "forebay-runtime: loading has stalled: no byte of the model was read for 300 s")},
+        {"state": ended(1, "forebay-runtime: loading has stalled: no byte of the model came for 300 s")},
         "LoadStalled",
-        "no byte of the model was read for 300 s; it is started again",
+        "no byte of the model came for 300 s; it is started again",
     ),
     "a crash without words": ({"state": ended(137)}, "CrashLoop", "exit code 137 without a word"),
     "too little memory": ({"state": ended(137, reason="OOMKilled")}, "OOMKilled", "more memory than its limit"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forebay_operator.api_names import SERVICE_LABEL
+from forebay_operator.api_names import DOWNLOAD_LABEL, SERVICE_LABEL
 from forebay_operator.cli import main
 from forebay_operator.cluster.kept import Weight, about
 from forebay_operator.handlers import Wiring
@@ -68,6 +68,13 @@ async def resource(wiring: Wiring, name: str, type: str | None = "ADDED", model:
 async def test_a_child_wakes_its_resource_by_label_or_by_owner(wiring: Wiring) -> None:
     assert await child(wiring, labels={SERVICE_LABEL: "demo"}) == {("ns", "demo")}
     assert await child(wiring, labels={SERVICE_LABEL: "demo"}, ownerReferences=[OWNER]) == {("ns", "demo")}
+
+
+async def test_what_several_resources_share_wakes_them_all_and_a_downloads_pod_wakes_nobody(wiring: Wiring) -> None:
+    assert await child(wiring, labels={DOWNLOAD_LABEL: "download-x"}) == set()
+    owners = [OWNER, {"kind": "InferenceService", "name": "other", "uid": "v"}]
+    woken = await child(wiring, labels={SERVICE_LABEL: "demo"}, ownerReferences=owners)
+    assert woken == {("ns", "demo"), ("ns", "other")}
 
 
 async def test_a_child_that_lost_label_and_owner_wakes_the_resource_of_its_name(wiring: Wiring) -> None:

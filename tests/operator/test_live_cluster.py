@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forebay_operator.api_names import FIELD_OWNER, MANAGED_LABEL
-from forebay_operator.child_kinds import CHILD_KINDS
+from forebay_operator.child_kinds import ALL_KINDS, CHILD_KINDS
 from forebay_operator.cluster import LiveCluster
 from forebay_operator.cluster.api import APPLY, as_yaml
 from forebay_operator.cluster.paths import child_path, resource_path
@@ -102,7 +102,7 @@ class Mirror:
         self.seen: tuple[Pod, ...] = ()
 
     def child(self, kind: str, namespace: str, name: str) -> Manifest | None:
-        live = self._api.objects.get(CHILD_KINDS[kind].path(namespace, name))
+        live = self._api.objects.get(ALL_KINDS[kind].path(namespace, name))
         ours = live is not None and MANAGED_LABEL in (live["metadata"].get("labels") or {})
         return {**copy.deepcopy(live), "kind": kind} if live and ours else None
 
@@ -110,6 +110,12 @@ class Mirror:
 
     def pods(self, key: tuple[str, str]) -> tuple[Pod, ...]:
         return self.seen
+
+    def shares(self, namespace: str, uid: str) -> tuple[Manifest, ...]:
+        return ()
+
+    def download_pods(self, namespace: str, job: str) -> tuple[Pod, ...]:
+        return ()
 
     def failed_creation(self, key: tuple[str, str]) -> dict[str, str]:
         return {}

@@ -14,7 +14,7 @@ from forebay_operator.config import Config
 from forebay_operator.observed import Known, Observed
 from forebay_operator.resource import InvalidSpec, parse
 from forebay_operator.sync import sync
-from tests.operator.builders import NOW
+from tests.operator.builders import COMPLETE, NOW, cache_of, download
 
 PAIRS = pathlib.Path(__file__).parent / "pairs"
 ENGINES = {"vllm": "registry/vllm:1", "sglang": "registry/sglang:1", "tgi": "registry/tgi:1"}
@@ -29,8 +29,12 @@ def rendered(pair: pathlib.Path) -> str:
     resource = parse({**body, "metadata": {**META, **body["metadata"]}})
     assert not isinstance(resource.spec, InvalidSpec), resource.spec
     secret = resource.spec.model.credentials_secret
-    outcome = sync(resource, Observed(credentials=Known("digest") if secret else None), CONFIG, NOW)
-    plain = json.loads(json.dumps(outcome.children))
+    credentials = Known("digest") if secret else None
+    shared = cache_of(resource, CONFIG, credentials=credentials)
+    seen = Observed(credentials=credentials, download=download(shared, **COMPLETE))
+    outcome = sync(resource, seen, CONFIG, NOW)
+    assert outcome.children is not None
+    plain = json.loads(json.dumps([*shared, *outcome.children]))
     return yaml.safe_dump_all(plain, sort_keys=False, width=120, allow_unicode=True)
 
 

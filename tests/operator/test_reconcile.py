@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 
+from forebay_operator.downloads import Act
 from forebay_operator.happenings import Change, Happening, Verb
 from forebay_operator.observed import Known, Manifest, Observed
 from forebay_operator.reconcile import reconcile
@@ -27,6 +28,7 @@ class FakeCluster:
     refuses: Mapping[str, str] = field(default_factory=dict)
     marks: dict[str, Mark] = field(default_factory=dict)
     events: list[Happening] = field(default_factory=list)
+    acts: list[Act] = field(default_factory=list)
     writes: int = 0
     away: bool = False
     namespace_ends: bool = False
@@ -59,6 +61,10 @@ class FakeCluster:
         self.observed = replace(self.observed, children={k: v for k, v in self.observed.children.items() if k in kept})
         self.writes += len(gone)
         return [Change(Verb.REMOVED, k) for k in gone]
+
+    async def share(self, acts: Sequence[Act]) -> list[Change]:
+        self.acts += acts
+        return []
 
     async def write_status(self, resource: InferenceService, status: Status) -> None:
         self.writes += status != resource.status
@@ -170,7 +176,7 @@ async def test_what_was_overlooked_is_seen_in_a_second_look() -> None:
 
     async def blind_at_first(manifests: Sequence[Manifest], observed: Observed) -> list[Change]:
         if next(tries) == 1:
-            theirs = {"metadata": {"name": "demo", "namespace": "ns", "uid": "x"}}
+            theirs = {"kind": "Service", "metadata": {"name": "demo", "namespace": "ns", "uid": "x"}}
             cluster.observed = replace(cluster.observed, children={"Service": theirs})
             raise Overlooked("Service")
         return await apply(manifests, observed)

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from forebay_operator.observed import Container, Ended, Missing, Observed, Pod
+from forebay_operator.program import FETCHER
 from forebay_operator.resource import Spec
 
 PULL = {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 CREATE = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
 MOST_WORDS = 600
 LOAD_STALLED = "loading has stalled"  # among the last words of a runtime that has read nothing for too long
+DOWNLOAD_STALLED = "downloading has stalled"  # of one that got nothing; these come first, for they end like the others
+NO_ROOM = "no room: "  # among those of a download that its volume cannot hold
 BEFORE_THE_END, AFTER_THE_END = timedelta(seconds=60), timedelta(seconds=5)
 
 
@@ -31,9 +34,16 @@ def root_cause(spec: Spec, observed: Observed, revision: str) -> Cause | None:
         return missing
     if (words := observed.failed_creation.get(revision)) is not None:
         return _no_pods(words)
+    if spec.model.cache and not observed.download.whole and (cause := _of_download(observed.download.pods)):
+        return cause
     pods = [*observed.pods_of(revision), *observed.workers_of(revision)]
     found = (_stalled(p, observed.stalled) or _of_pod(p) for p in pods if not p.ready)
     return next((c for c in found if c), None)
+
+
+def _of_download(pods: Iterable[Pod]) -> Cause | None:
+    """One that runs (again) is ready: it has no probe that says otherwise."""
+    return _first(_of_pod(p) for p in pods if not p.ready and not p.deleting)
 
 
 def missing_secret(spec: Spec, observed: Observed) -> Cause | None:
@@ -115,9 +125,12 @@ def _of_end(pod: Pod, container: Container, ended: Ended) -> Cause | None:
         return None
     words = f": {_short(ended.message)}" if ended.message.strip() else " without a word"
     said = f"pod {pod.name}: container {container.name} ended with exit code {ended.exit_code}{words}"
-    if LOAD_STALLED in ended.message:
-        return Cause("LoadStalled", f"{said}; it is started again")
-    return Cause("DownloadFailed" if container.init else "CrashLoop", said)
+    for words, reason in ((DOWNLOAD_STALLED, "DownloadStalled"), (LOAD_STALLED, "LoadStalled")):
+        if words in ended.message:
+            return Cause(reason, f"{said}; it is started again")
+    if not container.init and container.name != FETCHER:
+        return Cause("CrashLoop", said)
+    return Cause("CacheTooSmall" if NO_ROOM in ended.message and not container.init else "DownloadFailed", said)
 
 
 def _first(causes: Iterable[Cause | None]) -> Cause | None:

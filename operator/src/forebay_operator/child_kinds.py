@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ChildKind:
-    """A kind of child and where its objects are in the API. A resource has at most one of each kind."""
+    """A kind of child and where its objects are in the API. A resource has at most one of each kind; those of
+    SHARED_KINDS have names of their own, and several owners."""
 
     kind: str
     group: str
@@ -48,3 +49,12 @@ CHILD_KINDS = {
         ChildKind("RoleBinding", "rbac.authorization.k8s.io", "v1", "rolebindings", "-credentials"),
     )
 }
+
+SHARED_KINDS = {
+    k.kind: k
+    for k in (
+        ChildKind("Job", "batch", "v1", "jobs"),
+        ChildKind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims"),
+    )
+}
+ALL_KINDS = CHILD_KINDS | SHARED_KINDS

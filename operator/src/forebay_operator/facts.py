@@ -104,6 +104,13 @@ def loading_status(loading: Iterable[Loading]) -> LoadingStatus | None:
     last = max(reading, key=lambda one: one.total - one.bytes, default=None)
     if last is None:
         return None
-    rate = int(last.bytes / last.seconds) if last.seconds > 0 else 0
+    rate = int((last.bytes - last.before) / last.seconds) if last.seconds > 0 else 0
     eta = -(-(last.total - last.bytes) // rate) if rate else None
-    return LoadingStatus(pod=last.pod, bytes=last.bytes, total=last.total, bytes_per_second=rate, eta_seconds=eta)
+    return LoadingStatus(
+        phase="Downloading" if last.downloads else "Loading",
+        pod=last.pod,
+        bytes=last.bytes,
+        total=last.total,
+        bytes_per_second=rate,
+        eta_seconds=eta,
+    )

@@ -127,7 +127,10 @@ class Wiring:
             self._queue.wake(one)
 
     def child_changed(self, about: About, weight: Weight) -> None:
-        """A child wakes its resource: by label, by owner, and by its own name where somebody took both off."""
+        """A child wakes its resource: by label, by owner, and by its own name where somebody took both off. Pods of a
+        download are asked every few seconds anyway."""
+        if about.download:
+            return
         owners = {name for kind, name in about.owners if kind == KIND}
         for name in owners | {about.service or about.name}:
             self._queue.wake((about.namespace, name), urgent=weight is Weight.DAMAGE)

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from forebay_operator.api_names import (
+    CLAIM_ANNOTATION,
     COMPONENT_LABEL,
     CREDENTIALS_ANNOTATION,
     DELETION_COST,
@@ -19,6 +20,7 @@ from forebay_operator.api_names import (
     ROTATION_LABEL,
     WORKER,
 )
+from forebay_operator.program import FETCHER
 from forebay_operator.quantity import whole
 from forebay_operator.reports import Footprint, Loading
 from forebay_operator.resource.status import ModelStatus
@@ -95,6 +97,11 @@ class Pod:
         """Whether its engine's process is there."""
         return any(c.running_since for c in self.containers if not c.init)
 
+    @property
+    def fetches(self) -> bool:
+        """Whether it brings the model from its source now."""
+        return any(c.running_since for c in self.containers if c.name == FETCHER)
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -124,6 +131,30 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
+class Download:
+    """What there is of the model's cache: the claim, where the operator is to ask for it, the Job that fills it, and
+    that one's pods. All resources of the source share them."""
+
+    claim: Manifest | None = None
+    job: Manifest | None = None
+    pods: tuple[Pod, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether the Job is done, and the claim still is the one that it filled."""
+        if self.job is None or not finished(self.job, "Complete"):
+            return False
+        filled = (self.job["metadata"].get("annotations") or {}).get(CLAIM_ANNOTATION)
+        return not filled or (self.claim is not None and self.claim["metadata"]["uid"] == filled)
+
+
+def finished(job: Manifest, how: str) -> bool:
+    """Whether the Job has come to that end: Complete or Failed."""
+    conditions = (job.get("status") or {}).get("conditions") or []
+    return any(c["type"] == how and c["status"] == "True" for c in conditions)
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """`children` are live objects by kind; `pods` are those that serve, or are to, `workers` compute for them; `load`
     is requests in flight by pod, and without an entry unknown; `rival` is an older resource with the same model name;
@@ -141,6 +172,8 @@ class Observed:
     known: ModelStatus | None = None  # told by pods of another resource with this source
     footprint: tuple[str, Footprint] | None = None  # told by a pod of that revision in this pass
     loading: tuple[Loading, ...] = ()
+    download: Download = Download()
+    shares: tuple[Manifest, ...] = ()  # Jobs and claims, of whatever source, that name this resource as an owner
 
     @property
     def workload(self) -> Workload | None:

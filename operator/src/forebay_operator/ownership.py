@@ -22,6 +22,11 @@ def left_behind(live: Manifest, resource: InferenceService) -> bool:
     return "deletionTimestamp" in live["metadata"] or former
 
 
+def shared_foreign(live: Manifest) -> bool:
+    """Whether somebody else made what several resources share: this operator never wrote it."""
+    return FIELD_OWNER not in {m.get("manager") for m in live["metadata"].get("managedFields") or []}
+
+
 def foreign(live: Manifest, resource: InferenceService) -> bool:
     """Whether somebody else made it: it is neither owned by the resource nor ever applied by this operator."""
     owner = owner_of(live)

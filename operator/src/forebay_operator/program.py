@@ -13,9 +13,14 @@ LEADER, RANK = "LWS_LEADER_ADDRESS", "LWS_WORKER_INDEX"  # what a LeaderWorkerSe
 RUNTIME = ("forebay-runtime",)
 
 
-def fetch_arguments(source: str) -> tuple[str, ...]:
-    """Arguments of RUNTIME that bring a hub's model to MODEL_DIRECTORY, for whatever engine."""
-    return ("fetch", source, MODEL_DIRECTORY)
+FETCHER = "fetch"  # the container that does so
+
+
+def fetch_arguments(source: str, directory: str = MODEL_DIRECTORY, most: int | None = None) -> tuple[str, ...]:
+    """Arguments of RUNTIME that bring a model from a hub or a bucket to a directory, for whatever engine, and tell on
+    PORT how far that is. `most`: bytes that it may have there."""
+    bound = () if most is None else (f"--most={most}",)
+    return ("fetch", source, directory, "--host=0.0.0.0", f"--port={PORT}", *bound)
 
 
 @dataclass(frozen=True, slots=True)

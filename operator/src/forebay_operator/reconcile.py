@@ -9,6 +9,7 @@ from typing import Protocol
 
 from forebay_operator.causes import Cause
 from forebay_operator.config import Config
+from forebay_operator.downloads import Act
 from forebay_operator.happenings import Change, Happening, happenings
 from forebay_operator.observed import Manifest, Observed
 from forebay_operator.refusal import NamespaceEnding, Overlooked, Refused
@@ -28,6 +29,8 @@ class Cluster(Protocol):
     async def apply(self, manifests: Sequence[Manifest], observed: Observed) -> list[Change]: ...
 
     async def prune(self, owner: InferenceService, observed: Observed, keep: Sequence[Manifest]) -> list[Change]: ...
+
+    async def share(self, acts: Sequence[Act]) -> list[Change]: ...
 
     async def write_status(self, resource: InferenceService, status: Status) -> None: ...
 
@@ -79,4 +82,5 @@ async def _converge(cluster: Cluster, resource: InferenceService, observed: Obse
         return []
     await cluster.mark_pods(resource.namespace, outcome.marks)
     applied = await cluster.apply(outcome.children, observed)
-    return applied + await cluster.prune(resource, observed, outcome.children)
+    pruned = await cluster.prune(resource, observed, outcome.children)
+    return applied + pruned + await cluster.share(outcome.acts)

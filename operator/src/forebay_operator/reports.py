@@ -26,12 +26,15 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """Of the pod's model `bytes` of `total` are read, after `seconds`."""
+    """Of the pod's model `bytes` of `total` are there, all but those `before` in `seconds`: brought from its source, or
+    read."""
 
     pod: str
     bytes: int
     total: int
     seconds: float
+    before: int = 0
+    downloads: bool = False
 
 
 def parse_footprint(version: Mapping[str, Any]) -> Footprint:
@@ -49,13 +52,14 @@ def parse_footprint(version: Mapping[str, Any]) -> Footprint:
     )
 
 
-def parse_loading(pod: str, answer: Mapping[str, Any]) -> Loading:
+def parse_loading(pod: str, answer: Mapping[str, Any], *, downloads: bool = False) -> Loading:
     """From a 503 of /ready. KeyError, TypeError or ValueError where it is one for another reason."""
     told = answer["loading"]
     total, seconds = _count(told["total"]), float(told["seconds"])
     if not 0 <= seconds <= _MOST:
         raise ValueError(f"{seconds} are no seconds")
-    return Loading(pod, min(_count(told["bytes"]), total), total, round(seconds, 1))
+    done, before = min(_count(told["bytes"]), total), _count(told.get("before", 0))
+    return Loading(pod, done, total, round(seconds, 1), min(before, done), downloads)
 
 
 def _count(told: Any, least: int = 0) -> int:

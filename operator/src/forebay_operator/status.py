@@ -26,14 +26,16 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What is being made so: the pods' revision and selector, whether old pods go before their successors serve, and
-    how many pods finish their requests before they go, and whether the revision has made no progress for too long."""
+    """What is being made so: the pods' revision and selector, whether old pods go before their successors serve, how
+    many pods finish their requests before they go, whether the revision has made no progress for too long, and the
+    claim that the model is downloaded to before there are pods of the revision."""
 
     revision: str
     selector: str
     in_place: bool = False
     draining: int = 0
     overdue: bool = False
+    downloading_to: str = ""
 
 
 def serving(resource: InferenceService, spec: Spec, observed: Observed, aim: Aim, now: datetime) -> Status:
@@ -45,7 +47,7 @@ def serving(resource: InferenceService, spec: Spec, observed: Observed, aim: Aim
         blame = _overdue(spec, blame)
     claims = [
         Claim("Accepted", "True", Cause("Accepted", "the spec is understood and acted on")),
-        _ready(spec, observed, revision, blame),
+        _ready(spec, observed, aim, blame),
         _available(observed),
         _progressing(spec, observed, aim),
         _degraded(blame or missing_secret(spec, observed)),
@@ -127,14 +129,14 @@ def _settled(spec: Spec, observed: Observed, revision: str) -> bool:
     return workload.settled and sum(p.ready for p in observed.pods_of(revision)) >= spec.replicas
 
 
-def _ready(spec: Spec, observed: Observed, revision: str, blame: Cause | None) -> Claim:
+def _ready(spec: Spec, observed: Observed, aim: Aim, blame: Cause | None) -> Claim:
     if spec.replicas == 0:
         return Claim("Ready", "False", Cause("Stopped", "spec.replicas is 0: nothing is to serve"))
     if blame:
         return Claim("Ready", "False", blame)
-    if _settled(spec, observed, revision):
-        return Claim("Ready", "True", Cause("Serving", f"serving: {_count(spec.replicas)} of revision {revision}"))
-    return Claim("Ready", "False", _going_on(spec, observed, revision))
+    if _settled(spec, observed, aim.revision):
+        return Claim("Ready", "True", Cause("Serving", f"serving: {_count(spec.replicas)} of revision {aim.revision}"))
+    return Claim("Ready", "False", _going_on(spec, observed, aim))
 
 
 def _available(observed: Observed) -> Claim:
@@ -150,7 +152,7 @@ def _progressing(spec: Spec, observed: Observed, aim: Aim) -> Claim:
     if _settled(spec, observed, aim.revision):
         done = Cause("Stopped", "all pods are gone") if spec.replicas == 0 else Cause("Settled", "nothing is changing")
         return Claim("Progressing", "False", done)
-    going_on = _going_on(spec, observed, aim.revision)
+    going_on = _going_on(spec, observed, aim)
     if aim.in_place:
         said = "no accelerator is free: an old pod goes before its successor serves"
         return Claim("Progressing", "True", Cause("RollingInPlace", f"{going_on.message}; {said}"))
@@ -168,8 +170,14 @@ def _late(spec: Spec) -> str:
     return f"no progress for {spec.rollout.progress_deadline_seconds} s (spec.rollout.progressDeadlineSeconds)"
 
 
-def _going_on(spec: Spec, observed: Observed, revision: str) -> Cause:
+def _going_on(spec: Spec, observed: Observed, aim: Aim) -> Cause:
     """What is on its way, and how far it is."""
+    revision = aim.revision
+    if aim.downloading_to and spec.replicas:
+        said = (
+            f"the model is downloaded to claim {aim.downloading_to}: pods of revision {revision} start when it is whole"
+        )
+        return Cause("Downloading", said)
     fresh = observed.pods_of(revision)
     ready = sum(p.ready for p in fresh)
     far = f"{ready} of {_count(spec.replicas)} of revision {revision} ready"

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from forebay_operator import facts, memory, rollout, scaling, status
+from forebay_operator import caching, facts, memory, rollout, scaling, status
+from forebay_operator.caching import Cached
 from forebay_operator.causes import Cause
 from forebay_operator.children import metadata
 from forebay_operator.children.deployment import deployment, drain_seconds
@@ -17,9 +18,10 @@ from forebay_operator.children.pdb import pdb
 from forebay_operator.children.role_binding import role_binding
 from forebay_operator.children.service import service
 from forebay_operator.config import Config
+from forebay_operator.downloads import Act
 from forebay_operator.engines import catalog
 from forebay_operator.observed import Known, Manifest, Missing, Observed, Unreadable
-from forebay_operator.ownership import foreign, left_behind
+from forebay_operator.ownership import foreign, left_behind, shared_foreign
 from forebay_operator.profiles import applied
 from forebay_operator.resource import InferenceService, InvalidSpec, Spec, Status
 from forebay_operator.scaling import Mark
@@ -42,12 +44,13 @@ NO_GROUPS = Cause(
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """`children` is all that there should be, the rest goes; None leaves everything as it is.
-    `marks` are put on pods before the children are applied."""
+    `marks` are put on pods before the children are applied, `acts` on shared things come after them."""
 
     children: tuple[Manifest, ...] | None
     status: Status
     requeue_after: timedelta | None = None
     marks: Mapping[str, Mark] = field(default_factory=dict)
+    acts: tuple[Act, ...] = ()
 
 
 def sync(resource: InferenceService, observed: Observed, config: Config, now: datetime) -> Outcome:
@@ -55,8 +58,8 @@ def sync(resource: InferenceService, observed: Observed, config: Config, now: da
     if isinstance(spec, InvalidSpec):
         return _refuse(resource, observed, Cause("InvalidSpec", str(spec)), now)
     former = {kind for kind, live in observed.children.items() if left_behind(live, resource)}
-    if taken := sorted(k for k, live in observed.children.items() if k not in former and foreign(live, resource)):
-        outcome = _refuse(resource, observed, _name_taken(resource, taken), now)
+    if taken := _taken(resource, observed, former):
+        outcome = _refuse(resource, observed, _name_taken(taken), now)
         return replace(outcome, requeue_after=FOREIGN_EVERY)
     understood = _understood(spec, config)
     if isinstance(understood, Cause):
@@ -67,7 +70,7 @@ def sync(resource: InferenceService, observed: Observed, config: Config, now: da
         return _refuse(resource, observed, _model_name_taken(resource, observed.rival), now)
     program = catalog.program(understood, resource.model_names, drain_seconds(understood))
     make = leader_worker_set if understood.engine.parallelism.nodes > 1 else deployment
-    plain = make(resource, understood, program, config, _credentials_digest(observed))
+    plain = make(resource, understood, program, config, _credentials_digest(understood, observed))
     revision, workload = rollout.revised(understood, plain)
     model = facts.model_status(resource, observed, revision)
     told = {
@@ -94,30 +97,37 @@ class Wanted:
 def _serve(
     resource: InferenceService, spec: Spec, observed: Observed, config: Config, now: datetime, wanted: Wanted
 ) -> Outcome:
-    revision, workload, former = wanted.revision, wanted.workload, wanted.former
-    in_place = rollout.in_place(spec, observed, workload, revision)
+    revision, former = wanted.revision, wanted.former
+    workload: Manifest | None = wanted.workload
+    in_place = rollout.in_place(spec, observed, wanted.workload, revision)
     if in_place:
-        workload["spec"]["strategy"] = rollout.IN_PLACE
+        wanted.workload["spec"]["strategy"] = rollout.IN_PLACE
+    cached = caching.cached(resource, spec, observed, config, revision)
+    held = _held(resource, observed, now)
+    if cached.awaited:
+        workload = caching.as_it_is(wanted.workload, observed)
     children = [
         service(resource),
         network_policy(resource, spec, config),
         pdb(resource),
         *([hpa(resource, spec.scaling)] if spec.scaling else []),
         *([role_binding(resource, config)] if _may_bind(spec, config) else []),
-        *([] if _held(resource, observed, now) else [workload]),
     ]
     retreat = scaling.retreat(observed, spec.replicas, timedelta(seconds=drain_seconds(spec)), now)
-    workload["spec"]["replicas"] = retreat.replicas
+    if workload and not held:
+        children.append({**workload, "spec": {**workload["spec"], "replicas": retreat.replicas}})
     overdue = rollout.overdue(spec, observed, revision, now)
-    aim = status.Aim(revision, _selector(resource), in_place, retreat.draining, overdue)
+    aim = status.Aim(revision, _selector(resource), in_place, retreat.draining, overdue, cached.awaited)
     due = rollout.due(spec, observed, revision)
     told = status.serving(resource, spec, observed, aim, now)
+    hurries = former or retreat.draining or cached.unfinished
     history = scaling.history(told.last_scale, observed, spec.replicas, now)
     return Outcome(
         children=tuple(c for c in children if c["kind"] not in former),
         status=told.model_copy(update={"last_scale": history}),
-        requeue_after=SOON if former or retreat.draining else _requeue_after(observed, due, now),
+        requeue_after=SOON if hurries else _requeue_after(observed, cached, due, now),
         marks=retreat.marks,
+        acts=() if held else cached.acts,
     )
 
 
@@ -141,9 +151,16 @@ def _understood(spec: Spec, config: Config) -> Spec | Cause:
     return spec
 
 
-def _name_taken(resource: InferenceService, kinds: list[str]) -> Cause:
-    said = f"{' and '.join(kinds)} {resource.name} in this namespace belong to somebody else: rename one of the two"
-    return Cause("NameTaken", said)
+def _taken(resource: InferenceService, observed: Observed, former: set[str]) -> list[Manifest]:
+    """What stands under the name of something that the operator is to make, and was made by another."""
+    shared = [m for m in (observed.download.claim, observed.download.job) if m and shared_foreign(m)]
+    children = [c for k, c in sorted(observed.children.items()) if k not in former and foreign(c, resource)]
+    return [*children, *shared]
+
+
+def _name_taken(taken: list[Manifest]) -> Cause:
+    names = " and ".join(f"{m['kind']} {m['metadata']['name']}" for m in taken)
+    return Cause("NameTaken", f"{names} in this namespace belong to somebody else: rename one of the two")
 
 
 def _model_name_taken(resource: InferenceService, rival: str) -> Cause:
@@ -160,8 +177,10 @@ def _may_bind(spec: Spec, config: Config) -> bool:
     return bool(spec.model.credentials_secret and config.service_account and config.credentials_role)
 
 
-def _credentials_digest(observed: Observed) -> str:
-    """What is not known rolls nothing: the digest that the pods have is carried on."""
+def _credentials_digest(spec: Spec, observed: Observed) -> str:
+    """What is not known rolls nothing: the digest that the pods have is carried on. With a cache they need none."""
+    if spec.model.cache:
+        return ""
     match observed.credentials:
         case Known(digest):
             return digest
@@ -184,21 +203,22 @@ def _held(resource: InferenceService, observed: Observed, now: datetime) -> bool
             return False
 
 
-def _requeue_after(observed: Observed, due: datetime | None, now: datetime) -> timedelta | None:
+def _requeue_after(observed: Observed, cached: Cached, due: datetime | None, now: datetime) -> timedelta | None:
     """`due` is when a rollout has to have made progress."""
     again = [due - now] if due and due > now else []
-    if soon := _soon(observed):
+    if soon := _soon(observed, cached):
         again.append(soon)
     return min(again, default=None)
 
 
-def _soon(observed: Observed) -> timedelta | None:
+def _soon(observed: Observed, cached: Cached) -> timedelta | None:
+    loading = LOADING_EVERY if observed.loading or cached.awaited else None
     match observed.credentials:
         case None:
-            return LOADING_EVERY if observed.loading else None
+            return loading
         case Unreadable() if observed.workload is None:
             return SOON / 5
         case Missing():
             return SOON
         case Known() | Unreadable():
-            return CREDENTIALS_EVERY
+            return loading or CREDENTIALS_EVERY

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from forebay_operator.api_names import CREDENTIALS_ANNOTATION, IN_ROTATION, ROTATION_LABEL, WORKER
+from forebay_operator.children import restricted
+from forebay_operator.children.download import claim_name, folder
 from forebay_operator.children.metadata import child, labels, selector
+from forebay_operator.children.model_source import fetcher, parse_source
 from forebay_operator.config import Config
 from forebay_operator.observed import Manifest
-from forebay_operator.program import MODEL_DIRECTORY, PORT, RUNTIME, Program, fetch_arguments
+from forebay_operator.program import MODEL_DIRECTORY, PORT, Program, fetch_arguments
 from forebay_operator.resource import InferenceService, Spec
 
-CONTAINER, FETCHER = "runtime", "fetch"
-USER = 65532
+CONTAINER = "runtime"
 PROXY_SECONDS = 10  # until every proxy knows that a pod is to end
 END_SECONDS = 2  # what is left of the grace for the process to end after its last request
-RESTRICTED = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
-}
-TMP = {"name": "tmp", "mountPath": "/tmp"}
 SHM = {"name": "shm", "mountPath": "/dev/shm"}
-TOKEN = "HF_TOKEN"
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """model.source in its parts; `revision` and `path` are empty where there is none."""
-
-    scheme: str
-    reference: str
-    path: str = ""
-
-
-def parse_source(source: str) -> Source:
-    scheme, rest = source.split("://", 1)
-    if scheme == "pvc":
-        claim, _, path = rest.partition("/")
-        return Source(scheme, claim, path)
-    return Source(scheme, rest)
 
 
 def drain_seconds(spec: Spec) -> int:
@@ -88,7 +65,7 @@ def _pod(spec: Spec, program: Program, config: Config) -> Manifest:
     if source.scheme == "oci" and spec.model.credentials_secret:
         pull_secrets.append(spec.model.credentials_secret)
     optional = {
-        "initContainers": [_fetcher(spec, config)] if source.scheme == "hf" else None,
+        "initContainers": [_fetcher(spec, config)] if source.remote and not spec.model.cache else None,
         "imagePullSecrets": [{"name": n} for n in dict.fromkeys(pull_secrets)],
         "tolerations": [t.model_dump(by_alias=True, exclude_none=True) for t in more.tolerations],
         "nodeSelector": more.node_selector,
@@ -97,39 +74,30 @@ def _pod(spec: Spec, program: Program, config: Config) -> Manifest:
         "serviceAccountName": more.service_account_name,
     }
     return {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        **restricted.POD,
         "terminationGracePeriodSeconds": more.termination_grace_period_seconds,
         "containers": [_runtime(spec, program, config)],
         "volumes": [
-            {"name": "model", **_volume(source)},
-            {"name": "tmp", "emptyDir": {}},
+            {"name": "model", **_volume(spec)},
+            restricted.TMP_VOLUME,
             *([{"name": "shm", "emptyDir": {"medium": "Memory"}}] if program.shared_memory else []),
         ],
         **{k: v for k, v in optional.items() if v},
     }
 
 
-def _volume(source: Source) -> dict[str, Any]:
-    match source.scheme:
-        case "oci":
-            return {"image": {"reference": source.reference, "pullPolicy": "IfNotPresent"}}
-        case "pvc":
-            return {"persistentVolumeClaim": {"claimName": source.reference, "readOnly": True}}
-        case _:
-            return {"emptyDir": {}}
+def _volume(spec: Spec) -> dict[str, Any]:
+    source = parse_source(spec.model.source)
+    if source.scheme == "oci":
+        return {"image": {"reference": source.reference, "pullPolicy": "IfNotPresent"}}
+    if source.scheme == "pvc" or spec.model.cache:
+        claim = source.reference if source.scheme == "pvc" else claim_name(spec)
+        return {"persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
+    return {"emptyDir": {}}
 
 
 def _runtime(spec: Spec, program: Program, config: Config) -> Manifest:
-    source = parse_source(spec.model.source)
+    path = folder(spec) if spec.model.cache else parse_source(spec.model.source).path
     model = {"name": "model", "mountPath": MODEL_DIRECTORY, "readOnly": True}
     own = {e.name for e in spec.engine.env}
     needed = [{"name": n, "value": v} for n, v in program.env.items() if n not in own]
@@ -144,8 +112,8 @@ def _runtime(spec: Spec, program: Program, config: Config) -> Manifest:
         "args": list(program.serve),
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "volumeMounts": [
-            model | ({"subPath": source.path} if source.path else {}),
-            TMP,
+            model | ({"subPath": path} if path else {}),
+            restricted.TMP,
             *([SHM] if program.shared_memory else []),
         ],
         "lifecycle": {"preStop": {"sleep": {"seconds": program.pre_stop_seconds}}},
@@ -154,20 +122,9 @@ def _runtime(spec: Spec, program: Program, config: Config) -> Manifest:
 
 
 def _fetcher(spec: Spec, config: Config) -> Manifest:
-    """The init container that brings a model from a hub: the runtime's own, whatever engine serves it then."""
-    common = _common(spec)
-    own = spec.engine.image if spec.engine.type == "forebay" else None
-    if secret := spec.model.credentials_secret:
-        token = {"name": TOKEN, "valueFrom": {"secretKeyRef": {"name": secret, "key": "token"}}}
-        common["env"] = [*(e for e in common["env"] if e["name"] != TOKEN), token]
-    mounts = [{"name": "model", "mountPath": MODEL_DIRECTORY}, TMP]
-    head = {
-        "name": FETCHER,
-        "image": own or config.runtime_image,
-        "imagePullPolicy": config.image_pull_policy,
-        "command": list(RUNTIME),
-    }
-    return {**head, **common, "args": list(fetch_arguments(spec.model.origin)), "volumeMounts": mounts}
+    """The init container: each pod downloads its own."""
+    mount = {"name": "model", "mountPath": MODEL_DIRECTORY}
+    return fetcher(spec, config, fetch_arguments(spec.model.origin), mount, _common(spec)["resources"])
 
 
 def _common(spec: Spec) -> Manifest:
@@ -175,6 +132,6 @@ def _common(spec: Spec) -> Manifest:
     return {
         "env": [{"name": e.name, "value": e.value} for e in spec.engine.env],
         "resources": resources,
-        "securityContext": RESTRICTED,
+        "securityContext": restricted.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from forebay_operator.children.metadata import child, group_selector, selector
+from forebay_operator.children.model_source import parse_source
 from forebay_operator.config import Config
 from forebay_operator.observed import Manifest
 from forebay_operator.resource import InferenceService, Spec
@@ -16,11 +17,12 @@ HTTP: list[dict[str, Any]] = [{"port": "http", "protocol": "TCP"}]
 
 
 def network_policy(resource: InferenceService, spec: Spec, config: Config) -> Manifest:
-    # a hub may be anywhere (engine.env HF_ENDPOINT), so its port and address are not narrowed
+    # a hub or a store may be anywhere (engine.env HF_ENDPOINT), so its port and address are not narrowed
     hub: list[dict[str, Any]] = [{"ports": DNS}, {"ports": [{"port": 1, "endPort": 65535, "protocol": "TCP"}]}]
+    downloads = parse_source(spec.model.source).remote and not spec.model.cache
     group = _group(resource) if spec.engine.parallelism.nodes > 1 else []
     egress = [
-        *(hub if spec.model.source.startswith("hf://") else [{"ports": DNS}] if group else []),
+        *(hub if downloads else [{"ports": DNS}] if group else []),
         *({"to": peers} for peers in group),
     ]
     policy = {

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from forebay_operator.api_names import MANAGED
 from forebay_operator.api_server import ApiServer
-from forebay_operator.child_kinds import ChildKind
+from forebay_operator.child_kinds import SHARED_KINDS, ChildKind
 from forebay_operator.cluster import kept
 from forebay_operator.cluster.kept import About, Child, Failures, Kept, PodHeld, Weight, weight
 from forebay_operator.informer import Change, Informer
@@ -32,7 +32,7 @@ class Cache:
             k.kind: Informer[Kept](
                 server, k.listing, kept.child(k.kind), self._told, selector=MANAGED, optional=k.optional
             )
-            for k in self.kinds
+            for k in (*self.kinds, *SHARED_KINDS.values())
         }
         self._pods = Informer[Kept](server, "/api/v1/pods", kept.pod, self._told, selector=MANAGED)
         sets = "/apis/apps/v1/replicasets"
@@ -58,6 +58,15 @@ class Cache:
     def child(self, kind: str, namespace: str, name: str) -> Manifest | None:
         held = self._children[kind].get(namespace, name)
         return held.manifest if isinstance(held, Child) else None
+
+    def shares(self, namespace: str, uid: str) -> tuple[Manifest, ...]:
+        """Jobs and claims that name the resource of that UID as one of their owners."""
+        held = (h.manifest for k in SHARED_KINDS for h in self._children[k] if isinstance(h, Child))
+        of_it = (m for m in held if m["metadata"]["namespace"] == namespace)
+        return tuple(m for m in of_it if uid in {o["uid"] for o in m["metadata"].get("ownerReferences") or []})
+
+    def download_pods(self, namespace: str, job: str) -> tuple[Pod, ...]:
+        return self.pods((namespace, _download_key(job)))
 
     def pods(self, key: Key) -> tuple[Pod, ...]:
         return tuple(held.pod for held in self._of.get(key, {}).values() if isinstance(held, PodHeld))
@@ -95,10 +104,16 @@ class Cache:
 
     def _file(self, held: PodHeld | Failures, now: PodHeld | Failures | None) -> None:
         """Files it under its resource, or takes it out."""
-        key, of = (held.about.namespace, held.about.service), (type(held).__name__, held.about.name)
+        whose = held.about.service or _download_key(held.about.download)
+        key, of = (held.about.namespace, whose), (type(held).__name__, held.about.name)
         if now is None:
             self._of[key].pop(of, None)
             if not self._of[key]:
                 del self._of[key]
         else:
             self._of[key][of] = now
+
+
+def _download_key(job: str) -> str:
+    """No resource has such a name."""
+    return f"{job}/download"

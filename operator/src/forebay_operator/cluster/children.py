@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from forebay_operator.api_names import FIELD_OWNER
-from forebay_operator.child_kinds import CHILD_KINDS
+from forebay_operator.child_kinds import ALL_KINDS, CHILD_KINDS
 from forebay_operator.cluster.api import APPLY, JSON_PATCH, Api
 from forebay_operator.cluster.cache import Cache
 from forebay_operator.cluster.names import Key
@@ -33,23 +33,21 @@ class Children:
 
     async def of(self, key: Key) -> dict[str, Manifest]:
         namespace, name = key
-        found = {}
-        for kind in self._cache.kinds:
-            id = kind.kind, namespace, kind.name(name)
-            live = self._cache.child(*id)
-            if live is None and id in self._strangers:
-                live = await self._look(id)
-            else:
-                self._strangers.discard(id)
-            if live is not None:
-                found[kind.kind] = live
-        return found
+        found = {k.kind: await self.find((k.kind, namespace, k.name(name))) for k in self._cache.kinds}
+        return {kind: live for kind, live in found.items() if live is not None}
 
-    async def _look(self, id: ChildId) -> Manifest | None:
+    async def find(self, id: ChildId) -> Manifest | None:
+        live = self._cache.child(*id)
+        if live is None and id in self._strangers:
+            return await self.look(id)
+        self._strangers.discard(id)
+        return live
+
+    async def look(self, id: ChildId) -> Manifest | None:
         """What is there under a child's name by the API server's own word: as its cache has it, which feeds the watches
         too and so is never behind them, and spares its store."""
         kind, namespace, name = id
-        live = await self._api.find(CHILD_KINDS[kind].path(namespace, name), resourceVersion="0")
+        live = await self._api.find(ALL_KINDS[kind].path(namespace, name), resourceVersion="0")
         (self._strangers.discard if live is None else self._strangers.add)(id)
         return None if live is None else {**live, "kind": kind}
 
@@ -65,7 +63,7 @@ class Children:
         """Makes each manifest so; no request where nothing differs. All are tried before an error is raised.
         Overlooked, with nothing done, where something unknown stands in the place of a child that is to be made."""
         fresh = [child_id(m) for m in manifests if m["kind"] not in observed.children]
-        if any(await asyncio.gather(*map(self._look, fresh))):
+        if any(await asyncio.gather(*map(self.look, fresh))):
             raise Overlooked(f"something is there already under the name of {' or '.join(id[0] for id in fresh)}")
         done = await asyncio.gather(
             *(self._apply_one(m, observed.children.get(m["kind"])) for m in manifests), return_exceptions=True

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from forebay_operator.api_names import SERVICE_LABEL
+from forebay_operator.api_names import DOWNLOAD_LABEL, SERVICE_LABEL
 from forebay_operator.drift import meant
 from forebay_operator.observed import Manifest, Pod, failed_creation, parse_pod, parse_workload, scaling_active
 
@@ -19,6 +19,7 @@ class About:
     namespace: str
     name: str
     service: str  # by its label; empty without one
+    download: str  # by its label: the Job that it is a pod of; empty without one
     owners: tuple[tuple[str, str], ...]  # kind, name
 
 
@@ -99,6 +100,7 @@ def about(item: Mapping[str, Any]) -> About:
         namespace=meta["namespace"],
         name=meta["name"],
         service=(meta.get("labels") or {}).get(SERVICE_LABEL, ""),
+        download=(meta.get("labels") or {}).get(DOWNLOAD_LABEL, ""),
         owners=tuple((o["kind"], o["name"]) for o in meta.get("ownerReferences") or []),
     )
 

@@ -19,18 +19,21 @@ from forebay_operator.api_names import (
     ROTATION_LABEL,
 )
 from forebay_operator.causes import killed_as_stalled, suspects
+from forebay_operator.children import download
 from forebay_operator.cluster.api import MERGE, Api
 from forebay_operator.cluster.cache import Cache
 from forebay_operator.cluster.children import Children
 from forebay_operator.cluster.events import event
 from forebay_operator.cluster.names import Key, ModelNames
-from forebay_operator.cluster.paths import resource_path
+from forebay_operator.cluster.paths import child_id, resource_path
 from forebay_operator.cluster.pods import PodDoor
+from forebay_operator.cluster.sharing import carry_out
+from forebay_operator.downloads import Act, Make
 from forebay_operator.drift import digest
 from forebay_operator.happenings import Change, Happening
-from forebay_operator.observed import Credentials, Known, Manifest, Missing, Observed, Pod, Unreadable
-from forebay_operator.refusal import ApiError, ClusterUnavailable, consequence
-from forebay_operator.resource import InferenceService, InvalidSpec, Status, parse
+from forebay_operator.observed import Credentials, Download, Known, Manifest, Missing, Observed, Pod, Unreadable
+from forebay_operator.refusal import ApiError, ClusterUnavailable, Overlooked, consequence
+from forebay_operator.resource import InferenceService, InvalidSpec, Spec, Status, parse
 from forebay_operator.scaling import Mark
 
 log = logging.getLogger(__name__)
@@ -95,6 +98,7 @@ class LiveCluster:
         if resource.deleting or isinstance(resource.spec, InvalidSpec):
             return observed
         secret = resource.spec.model.credentials_secret
+        observed = replace(observed, **await self._download(resource.namespace, resource.uid, resource.spec))
         shrinks = scaling.shrinks(observed.workload, resource.spec.replicas)
         return replace(
             observed,
@@ -103,15 +107,32 @@ class LiveCluster:
             load=await self._pods.loads(observed.pods, resource.spec.engine.type) if shrinks else {},
             stalled=await self._stalled(resource.namespace, observed.pods),
             known=self.models.of(resource),
-            **(await self._reported(resource, observed.pods) if resource.spec.engine.type == "forebay" else {}),
+            **await self._reported(resource, resource.spec, observed),
         )
 
-    async def _reported(self, resource: InferenceService, pods: Sequence[Pod]) -> dict[str, Any]:
-        """What our own runtime tells of its model, where it isn't known yet, and of its loading."""
+    async def _download(self, namespace: str, uid: str, spec: Spec) -> dict[str, Any]:
+        """What there is of its cache, and of those that it had before."""
+        found: dict[str, Any] = {"shares": self._cache.shares(namespace, uid)}
+        if spec.model.cache:
+            job, claim = download.job_name(spec), download.claim_name(spec)
+            of_ours = ("PersistentVolumeClaim", namespace, claim) if spec.model.cache.size else None
+            found["download"] = Download(
+                await self._children.find(of_ours) if of_ours else None,
+                await self._children.find(("Job", namespace, job)),
+                self._cache.download_pods(namespace, job),
+            )
+        return found
+
+    async def _reported(self, resource: InferenceService, spec: Spec, observed: Observed) -> dict[str, Any]:
+        """What our own runtime tells of its model, where it isn't known yet, of its loading and of downloads."""
+        pods = observed.pods
+        busy = [*observed.download.pods, *(p for p in pods if p.fetches or spec.engine.type == "forebay")]
+        if spec.engine.type != "forebay":
+            return {"loading": await self._pods.loading(busy)}
         asked = facts.wanted_from(resource, pods)
         footprint = await self._pods.footprint(asked) if asked else None
         told = (asked.revision, footprint) if asked and footprint else None
-        return {"footprint": told, "loading": await self._pods.loading(pods)}
+        return {"footprint": told, "loading": await self._pods.loading(busy)}
 
     async def _stalled(self, namespace: str, pods: Sequence[Pod]) -> frozenset[str]:
         """Pods that the kubelet says it has ended because they did not answer."""
@@ -152,6 +173,16 @@ class LiveCluster:
 
     async def prune(self, owner: InferenceService, observed: Observed, keep: Sequence[Manifest]) -> list[Change]:
         return await self._children.prune(owner, observed, keep)
+
+    async def share(self, acts: Sequence[Act]) -> list[Change]:
+        """Carries them out in their order. Overlooked where something unknown stands in the place of what is to be
+        made; ClusterUnavailable where another resource was faster."""
+        found = []
+        for act in acts:
+            if isinstance(act, Make) and await self._children.look(child_id(act.manifest)):
+                raise Overlooked(f"something is there already under the name of {act.manifest['kind']}")
+            found.append(await carry_out(act, self._api, self._cache))
+        return found
 
     async def mark_pods(self, namespace: str, marks: Mapping[str, Mark]) -> None:
         for pod, mark in marks.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forebay_operator.api_names import API_VERSION, PLURAL
-from forebay_operator.child_kinds import CHILD_KINDS
+from forebay_operator.child_kinds import ALL_KINDS
 from forebay_operator.cluster.names import Key
 from forebay_operator.observed import Manifest
 
@@ -15,7 +15,7 @@ def resource_path(key: Key) -> str:
 
 
 def child_path(manifest: Manifest) -> str:
-    return CHILD_KINDS[manifest["kind"]].path(manifest["metadata"]["namespace"], manifest["metadata"]["name"])
+    return ALL_KINDS[manifest["kind"]].path(manifest["metadata"]["namespace"], manifest["metadata"]["name"])
 
 
 def child_id(manifest: Manifest) -> ChildId:

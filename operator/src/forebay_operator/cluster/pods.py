@@ -47,15 +47,16 @@ class PodDoor:
             return None
 
     async def loading(self, pods: Iterable[Pod]) -> tuple[Loading, ...]:
-        """Of those that run and are not ready."""
-        asked = [p for p in pods if p.runs and not p.ready and not p.deleting and p.ip][:MOST_ASKED]
+        """Of those that download, or that run and are not ready."""
+        busy = (p for p in pods if p.fetches or (p.runs and not p.ready))
+        asked = [p for p in busy if not p.deleting and p.ip][:MOST_ASKED]
         found = await asyncio.gather(*map(self._loading, asked))
         return tuple(f for f in found if f)
 
     async def _loading(self, pod: Pod) -> Loading | None:
         try:
             status, told = await document(self._asking(), self._url(pod, "/ready"), SECONDS)
-            return parse_loading(pod.name, told) if status == 503 else None
+            return parse_loading(pod.name, told, downloads=pod.fetches) if status == 503 else None
         except UNREADABLE:
             return None
 

@@ -48,6 +48,10 @@ class Spec(Part):
                 "revision is of an hf:// source, and said once: there or after @ in source",
             ),
             rule(
+                "!has(self.cache) || self.source.startsWith('hf://') || self.source.startsWith('s3://')",
+                "cache is for hf:// and s3:// sources: the others are volumes themselves",
+            ),
+            rule(
                 "!has(self.aliases) || !has(self.servedName) || !(self.servedName in self.aliases)",
                 "servedName must not be among the aliases",
             ),

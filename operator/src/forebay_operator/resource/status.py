@@ -37,11 +37,14 @@ class Memory(Part):
 
 
 class LoadingStatus(Part):
-    pod: str = Field(description="The pod that loads.")
-    bytes: int = Field(description="Bytes of the model's files that it has read.")
+    phase: Literal["Downloading", "Loading"] = Field(
+        default="Loading", description="Whether it brings the model's files from their source, or reads them."
+    )
+    pod: str = Field(description="The pod that does so.")
+    bytes: int = Field(description="Bytes of the model's files that it has.")
     total: int = Field(description="Bytes that they have.")
-    bytes_per_second: int = Field(description="How fast it reads them, from the first to the present one.")
-    eta_seconds: int | None = Field(default=None, description="Seconds until it has read all, at that rate.")
+    bytes_per_second: int = Field(description="How fast it gets them, from the first to the present one.")
+    eta_seconds: int | None = Field(default=None, description="Seconds until it has all, at that rate.")
 
 
 class Scale(Part):
@@ -74,7 +77,7 @@ class Status(Part):
     model: ModelStatus | None = Field(default=None, description="The model, as pods that serve it have told.")
     memory: Memory | None = Field(default=None, description="What a pod needs at least, and what it has, in bytes.")
     loading: LoadingStatus | None = Field(
-        default=None, description="How far the pod that has the most before it is in loading the model."
+        default=None, description="How far the pod that has the most before it is in downloading or loading the model."
     )
     revision: str = Field(default="", description="Short hash of all that makes the pods what they are.")
     last_scale: list[Scale] = Field(
