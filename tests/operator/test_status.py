@@ -135,6 +135,15 @@ def test_conditions(of: InferenceService, seen: Observed, expected: dict[str, tu
     assert ("ScalingActive" in found) == (of is SCALED)
 
 
+def test_a_cluster_that_takes_image_volumes_out_of_the_pods_is_told_of() -> None:
+    seen = observed(DEMO, pods(DEMO, 0, loading=1))
+    template = seen.children["Deployment"]["spec"]["template"]["spec"]
+    template["volumes"] = [v for v in template["volumes"] if "image" not in v]
+    outcome = sync(DEMO, seen, CONFIG, NOW)
+    assert says(outcome)["Degraded"] == ("True", "NoImageVolumes")
+    assert says(outcome)["Ready"] == ("False", "NoImageVolumes")
+
+
 def test_a_deployment_whose_controller_lags_is_not_believed() -> None:
     seen = observed(DEMO, pods(DEMO, 1))
     seen.children["Deployment"]["metadata"]["generation"] = 2

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from forebay_operator.observed import Container, Ended, Missing, Observed, Pod
-from forebay_operator.program import FETCHER
+from forebay_operator.program import FETCHER, MODEL_VOLUME
 from forebay_operator.resource import Spec
 
 PULL = {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
@@ -28,10 +28,19 @@ class Cause:
     message: str
 
 
+NO_IMAGE_VOLUMES = Cause(
+    "NoImageVolumes",
+    "this cluster has no image volumes, which oci:// sources are mounted by: they are there from Kubernetes 1.35 on, "
+    "before that with the feature gate ImageVolume; use a pvc://, hf:// or s3:// source instead",
+)
+
+
 def root_cause(spec: Spec, observed: Observed, revision: str) -> Cause | None:
     """Why the pods of this revision do not all serve; None while they are only on their way."""
     if missing := missing_secret(spec, observed):
         return missing
+    if _image_volume_dropped(spec, observed, revision):
+        return NO_IMAGE_VOLUMES
     if (words := observed.failed_creation.get(revision)) is not None:
         return _no_pods(words)
     if spec.model.cache and not observed.download.whole and (cause := _of_download(observed.download.pods)):
@@ -39,6 +48,13 @@ def root_cause(spec: Spec, observed: Observed, revision: str) -> Cause | None:
     pods = [*observed.pods_of(revision), *observed.workers_of(revision)]
     found = (_stalled(p, observed.stalled) or _of_pod(p) for p in pods if not p.ready)
     return next((c for c in found if c), None)
+
+
+def _image_volume_dropped(spec: Spec, observed: Observed, revision: str) -> bool:
+    """An API server that does not have them takes them out of what is applied, without a word."""
+    workload = observed.workload
+    ours = workload is not None and workload.revision == revision and MODEL_VOLUME not in workload.volumes
+    return ours and spec.model.source.startswith("oci://")
 
 
 def _of_download(pods: Iterable[Pod]) -> Cause | None:

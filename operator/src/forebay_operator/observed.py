@@ -118,6 +118,7 @@ class Workload:
     overdue: bool  # its controller has seen no progress for the whole deadline
     groups: bool = False  # each replica is several pods
     changed: datetime | None = None  # when this operator last changed it
+    volumes: frozenset[str] = frozenset()  # by name, those that its pods have
 
     @property
     def caught_up(self) -> bool:
@@ -191,7 +192,8 @@ def parse_workload(live: Manifest) -> Workload:
     spec, status = live["spec"], live.get("status") or {}
     group = spec.get("leaderWorkerTemplate")
     leader = group and (group.get("leaderTemplate") or group["workerTemplate"])  # another may have taken ours out
-    template = (leader or spec["template"]).get("metadata") or {}
+    pods = leader or spec["template"]
+    template = pods.get("metadata") or {}
     progress: Manifest = next((c for c in status.get("conditions") or [] if c["type"] == "Progressing"), {})
     generation = live["metadata"].get("generation", 0)
     return Workload(
@@ -207,6 +209,7 @@ def parse_workload(live: Manifest) -> Workload:
         overdue=progress.get("reason") == "ProgressDeadlineExceeded",
         groups=bool(group),
         changed=_changed(live),
+        volumes=frozenset(v["name"] for v in (pods.get("spec") or {}).get("volumes") or []),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 PORT = 8000
 MODEL_DIRECTORY = "/model"
+MODEL_VOLUME = "model"
 LEADER, RANK = "LWS_LEADER_ADDRESS", "LWS_WORKER_INDEX"  # what a LeaderWorkerSet tells its pods
 RUNTIME = ("forebay-runtime",)
 

@@ -11,7 +11,7 @@ from forebay_operator.children.metadata import child, labels, selector
 from forebay_operator.children.model_source import fetcher, parse_source
 from forebay_operator.config import Config
 from forebay_operator.observed import Manifest
-from forebay_operator.program import MODEL_DIRECTORY, PORT, Program, fetch_arguments
+from forebay_operator.program import MODEL_DIRECTORY, MODEL_VOLUME, PORT, Program, fetch_arguments
 from forebay_operator.resource import InferenceService, Spec
 
 CONTAINER = "runtime"
@@ -78,7 +78,7 @@ def _pod(spec: Spec, program: Program, config: Config) -> Manifest:
         "terminationGracePeriodSeconds": more.termination_grace_period_seconds,
         "containers": [_runtime(spec, program, config)],
         "volumes": [
-            {"name": "model", **_volume(spec)},
+            {"name": MODEL_VOLUME, **_volume(spec)},
             restricted.TMP_VOLUME,
             *([{"name": "shm", "emptyDir": {"medium": "Memory"}}] if program.shared_memory else []),
         ],
@@ -98,7 +98,7 @@ def _volume(spec: Spec) -> dict[str, Any]:
 
 def _runtime(spec: Spec, program: Program, config: Config) -> Manifest:
     path = folder(spec) if spec.model.cache else parse_source(spec.model.source).path
-    model = {"name": "model", "mountPath": MODEL_DIRECTORY, "readOnly": True}
+    model = {"name": MODEL_VOLUME, "mountPath": MODEL_DIRECTORY, "readOnly": True}
     own = {e.name for e in spec.engine.env}
     needed = [{"name": n, "value": v} for n, v in program.env.items() if n not in own]
     common = _common(spec)
@@ -123,7 +123,7 @@ def _runtime(spec: Spec, program: Program, config: Config) -> Manifest:
 
 def _fetcher(spec: Spec, config: Config) -> Manifest:
     """The init container: each pod downloads its own."""
-    mount = {"name": "model", "mountPath": MODEL_DIRECTORY}
+    mount = {"name": MODEL_VOLUME, "mountPath": MODEL_DIRECTORY}
     return fetcher(spec, config, fetch_arguments(spec.model.origin), mount, _common(spec)["resources"])
 
 
