@@ -60,6 +60,15 @@ def test_all_below_the_prefix_is_brought_and_nothing_beside_it(store: Store, sou
     assert files(tmp_path / "model") == MODEL
 
 
+def test_a_public_bucket_needs_no_key(store: Store, tmp_path: Path) -> None:
+    store.public = True
+    plain = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+    own = {"AWS_SKIP_SIGNATURE": "true", "AWS_ENDPOINT_URL": store.url}
+    command = [*FETCH, SOURCE, str(tmp_path / "model")]
+    done = subprocess.run(command, env={**plain, **own}, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_is_whole_is_not_asked_for_again(store: Store, tmp_path: Path) -> None:
     assert fetch(store, tmp_path / "model").returncode == 0
     store.asked.clear()

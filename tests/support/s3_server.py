@@ -18,10 +18,11 @@ PAGE = 2  # objects
 
 @dataclass
 class Store:
-    """`cuts`: how often an answer with an object ends half way. `pause`: seconds between its pieces. `asked`: for which
-    objects, from which byte on."""
+    """`public`: nobody has to sign. `cuts`: how often an answer with an object ends half way. `pause`: seconds between
+    its pieces. `asked`: for which objects, from which byte on."""
 
     objects: dict[str, bytes]
+    public: bool = False
     cuts: int = 0
     pause: float = 0.0
     url: str = ""
@@ -42,7 +43,8 @@ class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         url = urllib.parse.urlsplit(self.path)
         _, bucket, *key = urllib.parse.unquote(url.path).split("/", 2)
-        if f"Credential={KEY_ID}/" not in self.headers.get("Authorization", ""):
+        signed = f"Credential={KEY_ID}/" in self.headers.get("Authorization", "")
+        if not signed and not self.store.public:
             self._fault(403, "InvalidAccessKeyId")
         elif bucket != BUCKET:
             self._fault(404, "NoSuchBucket")
