@@ -36,7 +36,16 @@ class Operator:
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self._port = s.getsockname()[1]
-        command = [str(BIN / "forebay"), "operator", "--runtime-image", IMAGE, "--port", str(self._port)]
+        command = [
+            str(BIN / "forebay"),
+            "operator",
+            "--runtime-image",
+            IMAGE,
+            "--own-image",
+            IMAGE,
+            "--port",
+            str(self._port),
+        ]
         with log.open("a") as out:
             self._process = subprocess.Popen(command, stdout=out, stderr=out)
 

@@ -3,8 +3,11 @@
 Beside the other stories, not among them: on a fresh machine its image takes minutes to build.
 """
 
+import time
+
 import pytest
 from openai import NotFoundError, OpenAI
+from openai.types.chat import ChatCompletionChunk
 
 from e2e import chat, models
 from e2e.engines import llama_image
@@ -13,14 +16,13 @@ from e2e.story import PODS, Story, Wanted
 
 METRICS = "custom.metrics.k8s.io/v1beta2/inferenceservices.forebay.dev"
 FILE = next(sample.file for sample in models.SAMPLES if sample.name == "smollm2")
+LONG = 2500  # tokens: half a minute of answer
 
 
 @pytest.mark.timeout(1500)
 def test_llama_cpp_serves_a_file_and_goes_with_its_object(story: Story) -> None:
     engine = {"type": "llamacpp", "image": llama_image.reference(), "limits": {"maxNumSeqs": 2}}
-    wanted = Wanted("llama").with_(model__file=FILE, model__contextLength=512, engine=engine)
-    # it does not end by itself when it has no request left: its pod waits for most of this
-    wanted = wanted.with_(podTemplate__terminationGracePeriodSeconds=30)
+    wanted = Wanted("llama").with_(model__file=FILE, model__contextLength=LONG + 100, engine=engine)
     served = story.apply(wanted.scaling(2, queueDepth=4))
     served.becomes_ready()
 
@@ -33,7 +35,19 @@ def test_llama_cpp_serves_a_file_and_goes_with_its_object(story: Story) -> None:
         value = story.kube.until(told, pods, 20, "the adapter knows the engine's queue")["items"][0]["value"]
         assert value == "0", "nobody waits"
 
+        running = client.chat.completions.create(
+            model=served.model,
+            messages=chat.QUESTION,  # type: ignore[arg-type]
+            max_tokens=LONG,
+            stream=True,
+            extra_body={"ignore_eos": True},
+        )
+        next(iter(running))
         story.kube.must("delete", "isvc", served.name, "-n", story.namespace, "--timeout=30s")
-        story.kube.until(lambda: not story.kube.items(pods), pods, 60, "its pods end")
+        began, last = time.monotonic(), [c for c in running if isinstance(c, ChatCompletionChunk) and c.choices][-1]
+        assert last.choices[0].finish_reason == "length", "its last request is finished"
+        assert time.monotonic() - began > 15, "it went on for longer than every proxy needs to know"
+        said = "its pod ends long before its grace of ten minutes, as it is idle"
+        story.kube.until(lambda: not story.kube.items(pods), pods, 60, said)
         with pytest.raises(NotFoundError):
             client.chat.completions.create(model=served.model, messages=chat.QUESTION)  # type: ignore[arg-type]

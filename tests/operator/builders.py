@@ -16,7 +16,7 @@ from forebay_operator.sync import Outcome, sync
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 CREATED = "2026-03-01T11:59:00Z"
-CONFIG = Config(runtime_image="registry/runtime:1")
+CONFIG = Config(runtime_image="registry/runtime:1", own_image="registry/operator:1")
 SOURCE = "oci://registry/model:1"
 COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
 

@@ -85,6 +85,16 @@ def test_a_failed_download_is_the_init_containers() -> None:
     assert "no such revision" in cause.message
 
 
+def test_a_container_beside_the_engine_is_not_what_served_and_its_end_is_no_download() -> None:
+    body = pod_body("p", REVISION, container={"state": {"running": {"startedAt": "2026-03-01T11:59:50Z"}}})
+    body["status"]["conditions"][0]["lastTransitionTime"] = "2026-03-01T11:59:40Z"
+    beside = {"name": "drain-gate", "image": "i", "state": {"running": {"startedAt": "2026-03-01T11:50:00Z"}}}
+    body["status"]["initContainerStatuses"] = [beside]
+    assert cause_of(body) is None, "its engine has just begun"
+    beside |= waiting("CrashLoopBackOff", lastState=ended(1, "no port"))
+    assert cause_of(body).reason == "CrashLoop"
+
+
 def test_what_cannot_be_scheduled_names_the_resource() -> None:
     words = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu, 1 Insufficient memory. no new claims"
     cause = cause_of(unschedulable("p", REVISION, words))

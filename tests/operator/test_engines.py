@@ -133,10 +133,10 @@ def test_a_latency_target_is_refused_where_the_engine_does_not_tell_it(engine: s
 
 
 def test_a_refusal_is_a_condition_and_nothing_is_made() -> None:
-    outcome = sync(resource(engine={"type": "vllm", "quantization": "int8"}), Observed(), Config("r:1"), NOW)
+    outcome = sync(resource(engine={"type": "vllm", "quantization": "int8"}), Observed(), Config("r:1", "o:1"), NOW)
     assert outcome.children is None
     assert says(outcome)["Accepted"] == ("False", "UnsupportedByEngine")
-    outcome = sync(resource(engine={"type": "vllm"}), Observed(), Config("r:1"), NOW)
+    outcome = sync(resource(engine={"type": "vllm"}), Observed(), Config("r:1", "o:1"), NOW)
     assert says(outcome)["Accepted"] == ("False", "NoEngineImage")
 
 
@@ -168,5 +168,5 @@ def test_an_engine_that_does_not_tell_its_latency_gives_no_value_for_it() -> Non
 @pytest.mark.parametrize("engine", FOREIGN)
 def test_an_engine_that_drops_its_requests_on_sigterm_hears_of_it_last(engine: str) -> None:
     made = catalog.program(spec(engine), ("name",), 500)
-    drains = engine in ("vllm", "sglang")
-    assert made.pre_stop_seconds == (10 if drains else 500)
+    names = catalog.metric_names(engine)
+    assert made.held_back_by == (() if engine in ("vllm", "sglang") else (names.waiting, names.running))

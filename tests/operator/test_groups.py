@@ -18,7 +18,7 @@ from forebay_operator.sync import Outcome, sync
 from tests.operator.builders import NOW, desired, live, pod_body, resource, says
 
 CHANGED = NOW - timedelta(minutes=5)
-CONFIG = Config("registry/runtime:1", {"vllm": "registry/vllm:1"})
+CONFIG = Config("registry/runtime:1", "registry/operator:1", {"vllm": "registry/vllm:1"})
 CRASH = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 3}}}
 
 

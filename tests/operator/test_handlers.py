@@ -19,7 +19,7 @@ OWNER = {"kind": "InferenceService", "name": "demo", "uid": "u"}
 @pytest.mark.parametrize("argument", ["--engine-image=vllm", "--engine-image=vlm=image:1", "--lease=name"])
 def test_an_argument_that_is_none_is_refused_by_name(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["operator", "--runtime-image=r:1", argument])
+        main(["operator", "--runtime-image=r:1", "--own-image=o:1", argument])
     assert argument.partition("=")[2] in capsys.readouterr().err
 
 
@@ -27,7 +27,7 @@ def test_profiles_that_are_not_understood_end_the_operator(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "profiles.yaml").write_text("small: {cores: 1}")
-    arguments = ["operator", "--runtime-image=r:1", f"--profiles-file={tmp_path / 'profiles.yaml'}"]
+    arguments = ["operator", "--runtime-image=r:1", "--own-image=o:1", f"--profiles-file={tmp_path / 'profiles.yaml'}"]
     monkeypatch.setattr("logging.basicConfig", lambda **_: None)  # it would take the log's reader away
     assert main(arguments) == 1
     assert "small.cores" in caplog.text

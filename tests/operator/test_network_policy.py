@@ -7,7 +7,7 @@ from forebay_operator.config import Config
 from forebay_operator.resource import Spec
 from tests.operator.builders import resource
 
-CONFIG = Config("registry/runtime:1", service_account="forebay-system/forebay-operator")
+CONFIG = Config("registry/runtime:1", "registry/operator:1", service_account="forebay-system/forebay-operator")
 FOREBAY = {
     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "forebay-system"}},
     "podSelector": {"matchLabels": {"app.kubernetes.io/name": "forebay"}},
@@ -42,4 +42,4 @@ def test_nobody_named_is_nobody_but_forebay() -> None:
 
 
 def test_no_peers_at_all_are_no_rule_and_not_a_rule_for_everybody() -> None:
-    assert peers({"from": []}, Config("registry/runtime:1")) == []
+    assert peers({"from": []}, Config("registry/runtime:1", "registry/operator:1")) == []

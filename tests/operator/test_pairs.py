@@ -19,7 +19,11 @@ from tests.operator.builders import COMPLETE, NOW, cache_of, download
 PAIRS = pathlib.Path(__file__).parent / "pairs"
 ENGINES = {"vllm": "registry/vllm:1", "sglang": "registry/sglang:1", "tgi": "registry/tgi:1"}
 CONFIG = Config(
-    "registry/runtime:1", ENGINES, service_account="forebay-system/forebay-operator", credentials_role="reader"
+    "registry/runtime:1",
+    "registry/operator:1",
+    ENGINES,
+    service_account="forebay-system/forebay-operator",
+    credentials_role="reader",
 )
 META = {"namespace": "ns", "uid": "the-uid", "generation": 1, "creationTimestamp": "2026-03-01T11:00:00Z"}
 

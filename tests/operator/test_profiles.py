@@ -26,7 +26,7 @@ h100:
 small:
   requests: {cpu: 1}
 """
-CONFIG = Config("registry/runtime:1", profiles=parse(TEXT))
+CONFIG = Config("registry/runtime:1", "registry/operator:1", profiles=parse(TEXT))
 
 
 def pod(**parts: Any) -> Manifest:
@@ -69,7 +69,9 @@ def test_a_profile_that_there_is_not_is_named_with_those_that_there_are() -> Non
 
 def test_another_profile_is_another_revision() -> None:
     of = resource(resources={"profile": "small"})
-    assert revision(of, CONFIG) != revision(of, Config("registry/runtime:1", profiles=parse("small: {}")))
+    assert revision(of, CONFIG) != revision(
+        of, Config("registry/runtime:1", "registry/operator:1", profiles=parse("small: {}"))
+    )
 
 
 @pytest.mark.parametrize("text", ["h100: {gpus: 1}", "h100: {gpu: {count: 0}}", "[1]", "a: {requests: {cpu: [1]}}"])

@@ -23,7 +23,7 @@ from tests.operator.builders import (
 )
 
 WITH_SECRET = resource(model={"source": SOURCE, "credentialsSecret": "token"})
-BINDING = Config("image", service_account="forebay-system/forebay-operator", credentials_role="reader")
+BINDING = Config("image", "operator", service_account="forebay-system/forebay-operator", credentials_role="reader")
 
 
 def kinds(outcome: Outcome) -> set[str]:
@@ -51,7 +51,7 @@ class TestRevision:
         base = revision(resource())
         assert revision(resource(engine={"args": ["--max-num-seqs=4"]})) != base
         assert revision(resource(resources={"requests": {"cpu": "1"}})) != base
-        assert revision(resource(), Config("another/image:2")) != base
+        assert revision(resource(), Config("another/image:2", "registry/operator:1")) != base
 
     def test_it_does_not_change_with_replicas_or_scaling(self) -> None:
         base = revision(resource())

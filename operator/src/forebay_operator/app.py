@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime-image", required=True, help="image of the pods that serve, where the spec names none"
     )
+    parser.add_argument("--own-image", required=True, help="image of this operator, for what pods run of it")
     parser.add_argument(
         "--engine-image",
         action="append",
@@ -84,6 +85,7 @@ def _config(arguments: argparse.Namespace) -> Config:
     """ProfilesError."""
     return Config(
         runtime_image=arguments.runtime_image,
+        own_image=arguments.own_image,
         profiles=profiles.read(arguments.profiles_file) if arguments.profiles_file else {},
         engine_images=dict(arguments.engine_image),
         image_pull_policy=arguments.image_pull_policy,

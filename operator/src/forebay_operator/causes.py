@@ -123,7 +123,12 @@ def _of_container(pod: Pod, container: Container) -> Cause | None:
         return _not_created(pod, container)
     if container.ended and not container.ready and (cause := _of_end(pod, container, container.ended)):
         return cause
-    if pod.ready_changed and container.running_since and pod.ready_changed > container.running_since:
+    if (
+        not container.init
+        and pod.ready_changed
+        and container.running_since
+        and pod.ready_changed > container.running_since
+    ):
         return Cause("NotAnswering", f"pod {pod.name}: container {container.name} served, and answers no more")
     return None
 
@@ -144,7 +149,7 @@ def _of_end(pod: Pod, container: Container, ended: Ended) -> Cause | None:
     for words, reason in ((DOWNLOAD_STALLED, "DownloadStalled"), (LOAD_STALLED, "LoadStalled")):
         if words in ended.message:
             return Cause(reason, f"{said}; it is started again")
-    if not container.init and container.name != FETCHER:
+    if container.name != FETCHER:
         return Cause("CrashLoop", said)
     return Cause("CacheTooSmall" if NO_ROOM in ended.message and not container.init else "DownloadFailed", said)
 

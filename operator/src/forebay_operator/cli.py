@@ -11,6 +11,7 @@ PROGRAMS = {
     "operator": ("forebay_operator.app", "turn InferenceServices into what serves them"),
     "gateway": ("forebay_operator.gateway.app", "one OpenAI endpoint for all models"),
     "adapter": ("forebay_operator.metrics.app", "custom metrics for the autoscaler"),
+    "drain-gate": ("forebay_operator.drain_gate", "hold back the end of an engine until it has no request left"),
     "crds": ("forebay_operator.crd", "print the CustomResourceDefinition"),
 }
 

@@ -16,6 +16,7 @@ class Config:
     the rights it has."""
 
     runtime_image: str
+    own_image: str  # this operator's, of which pods run a program too: drain_gate.py
     engine_images: Mapping[str, str] = field(default_factory=dict)  # engine type -> image, beside the runtime's
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     image_pull_policy: str = "IfNotPresent"

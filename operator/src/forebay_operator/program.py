@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PORT = 8000
+GATE, GATE_PORT, GATE_PATH = "drain-gate", 8001, "/drained"  # the container that holds back an engine's end
+PROXY_SECONDS = 10  # until every proxy knows that a pod is to end, also on a node that has much to do
 MODEL_DIRECTORY = "/model"
 MODEL_VOLUME = "model"
 LEADER, RANK = "LWS_LEADER_ADDRESS", "LWS_WORKER_INDEX"  # what a LeaderWorkerSet tells its pods
 RUNTIME = ("forebay-runtime",)
-
-
-FETCHER = "fetch"  # the container that does so
+FETCHER = "fetch"  # the container that brings a model
 
 
 def fetch_arguments(source: str, directory: str = MODEL_DIRECTORY, most: int | None = None) -> tuple[str, ...]:
@@ -30,14 +30,14 @@ class Program:
     one replica is made of several, which LEADER and RANK tell apart. `env` are variables that the engine needs and that
     the user's own may overrule.
 
-    `pre_stop_seconds`: how long a pod that is told to end goes on before its process hears of it. An engine that
-    finishes its requests on SIGTERM needs but a moment, until every proxy knows; one that drops them needs it all.
+    `held_back_by`: of an engine that drops its requests on SIGTERM, the metrics that count them: it hears of its end
+    when all are zero (drain_gate.py). One that finishes them hears of it as soon as every proxy knows.
     """
 
     command: tuple[str, ...]
     serve: tuple[str, ...]
     probes: dict[str, Any]
-    pre_stop_seconds: int
+    held_back_by: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     shared_memory: bool = False
     join: tuple[str, ...] = ()

@@ -11,11 +11,20 @@ from forebay_operator.children.metadata import child, labels, selector
 from forebay_operator.children.model_source import fetcher, parse_source
 from forebay_operator.config import Config
 from forebay_operator.observed import Manifest
-from forebay_operator.program import MODEL_DIRECTORY, MODEL_VOLUME, PORT, Program, fetch_arguments
+from forebay_operator.program import (
+    GATE,
+    GATE_PATH,
+    GATE_PORT,
+    MODEL_DIRECTORY,
+    MODEL_VOLUME,
+    PORT,
+    PROXY_SECONDS,
+    Program,
+    fetch_arguments,
+)
 from forebay_operator.resource import InferenceService, Spec
 
 CONTAINER = "runtime"
-PROXY_SECONDS = 10  # until every proxy knows that a pod is to end
 END_SECONDS = 2  # what is left of the grace for the process to end after its last request
 SHM = {"name": "shm", "mountPath": "/dev/shm"}
 
@@ -65,7 +74,10 @@ def _pod(spec: Spec, program: Program, config: Config) -> Manifest:
     if source.scheme == "oci" and spec.model.credentials_secret:
         pull_secrets.append(spec.model.credentials_secret)
     optional = {
-        "initContainers": [_fetcher(spec, config)] if source.remote and not spec.model.cache else None,
+        "initContainers": [
+            *([_fetcher(spec, config)] if source.remote and not spec.model.cache else []),
+            *([_gate(program, config)] if program.held_back_by else []),
+        ],
         "imagePullSecrets": [{"name": n} for n in dict.fromkeys(pull_secrets)],
         "tolerations": [t.model_dump(by_alias=True, exclude_none=True) for t in more.tolerations],
         "nodeSelector": more.node_selector,
@@ -116,7 +128,7 @@ def _runtime(spec: Spec, program: Program, config: Config) -> Manifest:
             restricted.TMP,
             *([SHM] if program.shared_memory else []),
         ],
-        "lifecycle": {"preStop": {"sleep": {"seconds": program.pre_stop_seconds}}},
+        "lifecycle": {"preStop": _pre_stop(program)},
         **program.probes,
     }
 
@@ -125,6 +137,27 @@ def _fetcher(spec: Spec, config: Config) -> Manifest:
     """The init container: each pod downloads its own."""
     mount = {"name": MODEL_VOLUME, "mountPath": MODEL_DIRECTORY}
     return fetcher(spec, config, fetch_arguments(spec.model.origin), mount, _common(spec)["resources"])
+
+
+def _pre_stop(program: Program) -> dict[str, Any]:
+    if program.held_back_by:
+        return {"httpGet": {"path": GATE_PATH, "port": GATE_PORT}}
+    return {"sleep": {"seconds": PROXY_SECONDS}}
+
+
+def _gate(program: Program, config: Config) -> Manifest:
+    """A sidecar (an init container that stays, Kubernetes 1.29), so that it ends after the engine."""
+    return {
+        "name": GATE,
+        "image": config.own_image,
+        "imagePullPolicy": config.image_pull_policy,
+        "command": ["forebay", "drain-gate"],
+        "args": [f"--metric={name}" for name in program.held_back_by],
+        "restartPolicy": "Always",
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
+        "securityContext": restricted.CONTAINER,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
 
 
 def _common(spec: Spec) -> Manifest:

@@ -22,7 +22,6 @@ def program(spec: Spec, model_names: tuple[str, ...], drain_seconds: int) -> Pro
         command=RUNTIME,
         serve=serve_arguments(spec, model_names, drain_seconds),
         probes=options.probes("/ready", "/health", LOADING_SECONDS),
-        pre_stop_seconds=options.PRE_STOP_SECONDS,
     )
 
 

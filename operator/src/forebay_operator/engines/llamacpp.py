@@ -32,7 +32,7 @@ def program(spec: Spec, model_names: tuple[str, ...], drain_seconds: int) -> Pro
         command=("llama-server",),
         serve=(*words, "--metrics", "--jinja", *engine.args),  # it knows no --name=value
         probes=options.probes("/health", "/health"),
-        pre_stop_seconds=drain_seconds,
+        held_back_by=(METRICS.waiting, METRICS.running),
         env=options.WRITABLE,
     )
 

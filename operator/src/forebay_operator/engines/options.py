@@ -9,7 +9,6 @@ from forebay_operator.program import MODEL_DIRECTORY
 from forebay_operator.quantity import whole
 from forebay_operator.resource import Spec
 
-PRE_STOP_SECONDS = 10  # goes on admitting until its end is known to every proxy, also on a node that has much to do
 LOADING_SECONDS = 3600  # the longest that a model may take to load before its container is started again
 STALLED_GRACE = 10  # seconds: an engine whose steps do not end has nothing to finish
 GPUS = ("nvidia.com/", "amd.com/")

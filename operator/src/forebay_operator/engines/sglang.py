@@ -57,7 +57,6 @@ def program(spec: Spec, model_names: tuple[str, ...], drain_seconds: int) -> Pro
         serve=words,
         join=words if group else (),  # the others know by their rank that they do not serve
         probes=options.probes("/health", "/health"),
-        pre_stop_seconds=options.PRE_STOP_SECONDS,
         env=options.WRITABLE,
         shared_memory=True,
     )

@@ -31,7 +31,7 @@ def program(spec: Spec, model_names: tuple[str, ...], drain_seconds: int) -> Pro
         command=("trtllm-serve",),
         serve=(options.model_path(spec), *options.given(named), *engine.args),
         probes=options.probes("/health", "/health"),
-        pre_stop_seconds=drain_seconds,
+        held_back_by=(METRICS.waiting, METRICS.running),
         env=options.WRITABLE,
         shared_memory=True,
     )

@@ -27,7 +27,7 @@ def program(spec: Spec, model_names: tuple[str, ...], drain_seconds: int) -> Pro
         command=("text-generation-launcher",),
         serve=(*options.given(named), *engine.args),
         probes=options.probes("/health", "/health"),
-        pre_stop_seconds=drain_seconds,
+        held_back_by=(METRICS.waiting, METRICS.running),
         env={**options.WRITABLE, "HUGGINGFACE_HUB_CACHE": "/tmp/hub"},
         shared_memory=True,
     )

@@ -55,7 +55,6 @@ def program(spec: Spec, model_names: tuple[str, ...], drain_seconds: int) -> Pro
         serve=words,
         join=(*words, "--headless") if group else (),
         probes=options.probes("/health", "/health"),
-        pre_stop_seconds=options.PRE_STOP_SECONDS,
         env=options.WRITABLE,
         shared_memory=True,
     )
