@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
+import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,18 +85,42 @@ def build(
 
 
 def quantize(model: ModelOptions, directory: Path, progress: Progress) -> None:
-    """Leaves the model in `directory`, quantized and packed, with all that serving it needs. StartUpError."""
+    """Leaves the model in `directory`, quantized and packed, with all that serving it needs; nothing where that fails.
+    StartUpError.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
             raise StartUpError(f"{directory} is not empty: nothing is written over")
-        save_tokenizer(Path(model.path), directory)
-        loaded = _load_model(model, progress, save_to=directory)
+        with _emptied_on_failure(directory):
+            save_tokenizer(Path(model.path), directory)
+            loaded = _load_model(model, progress, save_to=directory)
+            _check_match(load_tokenizer(directory), loaded)
     except TokenizerError as e:
         raise StartUpError(str(e)) from e
     except OSError as e:
-        raise StartUpError(f"{directory} can't be written: {e.strerror}") from e
-    _check_match(load_tokenizer(directory), loaded)
+        raise StartUpError(what_failed(e, Path(model.path), directory)) from e
+
+
+@contextlib.contextmanager
+def _emptied_on_failure(directory: Path) -> Iterator[None]:
+    """Half a model would be taken for one, or stand in the way of the next try."""
+    try:
+        yield
+    except BaseException:
+        for path in directory.iterdir():
+            path.unlink()
+        raise
+
+
+def what_failed(error: OSError, source: Path, directory: Path) -> str:
+    """In one line. A copy that fails names both files, a write to an open file none."""
+    files = [Path(os.fsdecode(name)) for name in (error.filename2, error.filename) if name is not None]
+    if any(file.is_relative_to(directory) for file in files):
+        return f"{directory} can't be written: {error.strerror}"
+    if files:
+        return f"{files[0]} can't be read: {error.strerror}"
+    return f"{source} can't be saved in {directory}: {error.strerror}"
 
 
 def _read_text(path: Path) -> Text:

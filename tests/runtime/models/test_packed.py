@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from errno import EIO, ENOSPC, EROFS
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 import torch
 
-from forebay_runtime.build import quantize
+from forebay_runtime.build import quantize, what_failed
 from forebay_runtime.config import ModelOptions
 from forebay_runtime.failures import StartUpError
 from forebay_runtime.models import ModelError, load
@@ -148,3 +149,41 @@ def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letters.txt").write_text("dear")
     with pytest.raises(StartUpError, match="is not empty"):
         quantize(options(tmp_path), tmp_path, Progress())
+
+
+def resident(path: Path) -> int:
+    """Bytes of the file that this process has in its memory."""
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    mapped = [next(line for line in lines if line.startswith("Rss:")) for line in lines if line.endswith(str(path))]
+    return sum(int(line.split()[1]) << 10 for line in mapped)
+
+
+def test_what_counts_as_read_has_come_from_the_file(tmp_path: Path) -> None:
+    """A map is no read: where storage is slow its pages come later, and loading would seem to have ended, and stall."""
+    directory, progress = saved(write_checkpoint(tmp_path / "given", "llama"), tmp_path / "saved"), Progress()
+    loaded = load(options(directory, "auto"), progress)
+    assert loaded.weight_bytes <= progress.done <= progress.total
+    assert resident(directory / "packed.bin") >= progress.done
+
+
+def test_what_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    source, directory = write_checkpoint(tmp_path / "given", "llama"), tmp_path / "saved"
+    (source / "tokenizer.json").write_text("{}")
+    weights = source / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-64])
+    with pytest.raises(StartUpError):
+        quantize(options(source), directory, Progress())
+    assert not list(directory.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(EIO, "I/O error", "/given/config.json"), "/given/config.json can't be read: I/O error"),
+        (OSError(EROFS, "Read-only", "/saved/config.json"), "/saved can't be written: Read-only"),
+        (OSError(ENOSPC, "Full", "/given/a.json", None, "/saved/a.json"), "/saved can't be written: Full"),
+        (OSError(ENOSPC, "Full"), "/given can't be saved in /saved: Full"),
+    ],
+)
+def test_which_side_failed_is_told(error: OSError, message: str) -> None:
+    assert what_failed(error, Path("/given"), Path("/saved")) == message

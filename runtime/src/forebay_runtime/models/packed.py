@@ -29,6 +29,7 @@ from forebay_runtime.progress import Progress
 LAYOUT = 1  # of both files; changes with what cpu/abi.h says of packed weights
 INDEX, NUMBERS = "packed.json", "packed.bin"
 _ALIGNMENT = 64
+_PIECE, _PAGE = 8 << 20, 4096  # bytes
 _EMBEDDING, _HEAD = "model.embed_tokens", "lm_head"
 
 
@@ -98,7 +99,9 @@ def _lies_within(place: _Place, length: int) -> bool:
 
 
 class PackedReader:
-    """The parts of a saved model. Their numbers stay in the file, of which the system keeps in memory what is used."""
+    """The parts of a saved model. Their numbers stay in the file, which the system holds in memory; each page is
+    touched once, so that progress tells what has come from the storage, and the first step waits for none.
+    """
 
     def __init__(self, directory: Path, model: PackedModel, library: NativeLibrary, progress: Progress) -> None:
         self._model, self._library, self._directory, self._progress = model, library, directory, progress
@@ -143,8 +146,16 @@ class PackedReader:
         linear = NativeLinear(self._library, saved.kind, out_size, in_size, *parts)
         with self._tallying:
             self.weight_bytes += linear.nbytes
-        self._progress.add(linear.nbytes)
+        for part in parts:
+            if part is not None:
+                self._touch(part.view(torch.uint8))
         return linear
+
+    def _touch(self, numbers: Tensor) -> None:
+        for first in range(0, numbers.numel(), _PIECE):
+            piece = numbers[first : first + _PIECE]
+            piece[::_PAGE].sum()
+            self._progress.add(piece.numel())
 
     def _tensor(self, place: _Place, dtype: torch.dtype) -> Tensor:
         return self._numbers[place.offset : place.offset + place.length].view(dtype)
