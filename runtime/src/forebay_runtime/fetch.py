@@ -63,7 +63,8 @@ def _finish(source: str, sizes: Mapping[str, int], directory: Path) -> None:
         path = directory / name
         if not path.is_file() or path.stat().st_size != size:
             raise OriginError(f"{name} has not come whole")
-    os.sync()
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
     part = directory / f"{WHOLE}.part"
     part.write_text(source)
     part.rename(directory / WHOLE)
