@@ -24,7 +24,9 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NoReturn
 
+from forebay_runtime.adapter import AdapterError
 from forebay_runtime.config import SchedulerConfig, ServerConfig
 from forebay_runtime.drafting import NgramDrafter
 from forebay_runtime.engine import Engine
@@ -52,6 +54,10 @@ class Numbers:
         if self._step_seconds:
             time.sleep(max(0.0, self._step_seconds - (time.perf_counter() - began)))
         return StepResult(tuple(sampled))
+
+
+def no_adapter(path: pathlib.Path) -> NoReturn:
+    raise AdapterError(f"{path} is not served here")
 
 
 def scheduler_config(batch: int, tokens: int) -> SchedulerConfig:
@@ -118,7 +124,7 @@ def serve_stand_in(model: str, port: int, batch: int, step_seconds: float) -> No
         computing,
         footprint,
         grammars,
-        AdapterRegistry(lambda path: None, 0),
+        AdapterRegistry(no_adapter, 0, 0),
     )
     config = ServerConfig("127.0.0.1", port, ("numbers",))
     with bind(config.host, config.port) as listener:

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +43,7 @@ from forebay_runtime.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from forebay_runtime.execution.runner import Runner
     from forebay_runtime.models.loader import LoadedModel
+    from forebay_runtime.models.low_rank import AdapterWeights
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +60,9 @@ def build(
     """Loads and warms up. StartUpError says in one line why a model can't be served."""
     try:
         text, loaded = _load(model, progress)
-        adapters = _adapters(loaded, adapter_options)
-        config = resolve(options, _capacity(loaded))
+        at_start = _read_adapters(loaded, adapter_options)
+        capacity = _capacity(loaded)
+        config = resolve(options, capacity)
     except (TokenizerError, ConfigError) as e:
         raise StartUpError(str(e)) from e
     runner = _runner(loaded, config)
@@ -80,7 +82,7 @@ def build(
         computing,
         footprint,
         grammars,
-        adapters,
+        _registry(loaded, adapter_options, at_start, capacity.memory - footprint.kv_bytes),
     )
 
 
@@ -171,15 +173,33 @@ def _computing(loaded: LoadedModel) -> Computing:
     return computing
 
 
-def _adapters(loaded: LoadedModel, options: AdapterOptions) -> AdapterRegistry:
+def _read_adapters(loaded: LoadedModel, options: AdapterOptions) -> list[AdapterWeights]:
     """Those of the start are read before the KV cache takes its share of the memory that is left."""
     from forebay_runtime.models.peft import read_adapter
 
-    adapters = AdapterRegistry(lambda path: read_adapter(path, loaded, options.max_rank), options.most)
+    weights = []
     for name, path in options.at_start:
         try:
+            weights.append(read_adapter(Path(path), loaded, options.max_rank))
+        except AdapterError as e:
+            raise StartUpError(f"--lora {name}: {e}") from e
+    return weights
+
+
+def _registry(
+    loaded: LoadedModel, options: AdapterOptions, at_start: Sequence[AdapterWeights], free: int
+) -> AdapterRegistry:
+    """`free`: bytes beside weights and KV cache. Adapters that come later get half of it, what steps and requests need
+    the other.
+    """
+    from forebay_runtime.models.peft import read_adapter
+
+    memory = sum(weights.nbytes for weights in at_start) + max(free, 0) // 2
+    adapters = AdapterRegistry(lambda path: read_adapter(path, loaded, options.max_rank), options.most, memory)
+    for (name, path), weights in zip(options.at_start, at_start, strict=True):
+        try:
             adapters.check_room(name)
-            adapters.put(name, path, adapters.read(Path(path)))
+            adapters.put(name, path, weights)
         except AdapterError as e:
             raise StartUpError(f"--lora {name}: {e}") from e
     return adapters

@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from forebay_runtime.adapter import AdapterError
+from forebay_runtime.server.adapters.registry import AdapterRegistry
 from tests.support.toy_server import MOST_ADAPTERS, NAME, application, running
 
 Client = httpx.AsyncClient
@@ -173,3 +175,18 @@ async def test_without_a_root_none_is_loaded(root: Path) -> None:
 async def test_the_key_is_asked_for(root: Path) -> None:
     async with running(application(api_key="k", lora_root=root)) as client:
         assert (await load(client, "poet")).status_code == 401
+
+
+class Large:
+    nbytes = 10 << 20
+
+
+def test_what_memory_does_not_hold_is_refused_with_the_numbers() -> None:
+    adapters = AdapterRegistry(lambda path: Large(), most=8, memory=25 << 20)
+    for name in ("poet", "clerk", "poet"):
+        adapters.put(name, "path", adapters.read(Path("path")))
+    with pytest.raises(AdapterError, match=r"takes 10.0 MiB, but 5.0 MiB are left"):
+        adapters.put("third", "path", Large())
+    adapters.remove("clerk")
+    adapters.put("third", "path", Large())
+    assert set(adapters.by_name) == {"poet", "third"}

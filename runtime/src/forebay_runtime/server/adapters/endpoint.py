@@ -37,10 +37,10 @@ class AdapterLoading:
             try:
                 self._adapters.check_room(wire.lora_name)
                 weights = await asyncio.to_thread(self._adapters.read, path)
+                self._adapters.put(wire.lora_name, wire.lora_path, weights)
             except AdapterError as e:
                 message = f"The adapter {wire.lora_name!r} can't be loaded: {e}."
                 raise RequestError(message, code="invalid_adapter", param="lora_path") from None
-            self._adapters.put(wire.lora_name, wire.lora_path, weights)
         return PlainTextResponse(f"The adapter {wire.lora_name!r} is loaded.")
 
     async def unload(self, request: Request) -> Response:

@@ -6,8 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 from forebay_runtime.adapter import Adapter, AdapterError
+
+_MIB = 1 << 20
+
+
+class Weights(Protocol):
+    @property
+    def nbytes(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +24,18 @@ class Loaded:
 
     path: str
     adapter: Adapter
+    num_bytes: int
 
 
 class AdapterRegistry:
-    """Of one model; at most `most` at a time. Each load is a version of its own, whatever its name.
+    """Of one model; at most `most` at a time, in `memory` bytes. Each load is a version of its own, whatever its
+    name.
 
     A request takes its adapter from here when it begins and keeps it: a name may be given to another one meanwhile.
     """
 
-    def __init__(self, read: Callable[[Path], object], most: int) -> None:
-        self._read, self._most = read, most
+    def __init__(self, read: Callable[[Path], Weights], most: int, memory: int) -> None:
+        self._read, self._most, self._memory = read, most, memory
         self._versions = count(1)
         self._by_name: dict[str, Loaded] = {}
 
@@ -33,7 +43,7 @@ class AdapterRegistry:
     def by_name(self) -> Mapping[str, Loaded]:
         return self._by_name
 
-    def read(self, path: Path) -> object:
+    def read(self, path: Path) -> Weights:
         """The weights; takes its time, in any thread. AdapterError."""
         return self._read(path)
 
@@ -42,9 +52,15 @@ class AdapterRegistry:
         if name not in self._by_name and len(self._by_name) >= self._most:
             raise AdapterError(f"{len(self._by_name)} adapters are loaded, and --max-loras allows no more")
 
-    def put(self, name: str, path: str, weights: object) -> None:
-        """In the place of one that has the name already."""
-        self._by_name[name] = Loaded(path, Adapter(str(next(self._versions)), weights))
+    def put(self, name: str, path: str, weights: Weights) -> None:
+        """In the place of one that has the name already. AdapterError where there is no memory for it."""
+        left = self._memory - sum(loaded.num_bytes for other, loaded in self._by_name.items() if other != name)
+        if weights.nbytes > left:
+            raise AdapterError(
+                f"it takes {weights.nbytes / _MIB:.1f} MiB, but {left / _MIB:.1f} MiB are left of the memory for "
+                "adapters: unload others, lower --kv-cache-memory, or give the process more memory"
+            )
+        self._by_name[name] = Loaded(path, Adapter(str(next(self._versions)), weights), weights.nbytes)
 
     def remove(self, name: str) -> bool:
         """False if there is none. Requests that have it go on with it."""
