@@ -16,7 +16,7 @@ from forebay_operator.sync import sync
 async def make(cluster: Cluster, name: str, replicas: int, way: str) -> None:
     """A service, its first status and its children, by `way`: post or apply."""
     service = await cluster.must("POST", SERVICES, manifest(name, replicas))
-    outcome = sync(parse(service), Observed(), Config(runtime_image=IMAGE), datetime.now(UTC))
+    outcome = sync(parse(service), Observed(), Config(runtime_image=IMAGE, own_image=IMAGE), datetime.now(UTC))
     status = {"status": outcome.status.model_dump(by_alias=True)}
     await cluster.must("PATCH", f"{SERVICES}/{name}/status", status, MERGE)
     assert outcome.children
