@@ -27,6 +27,11 @@ def test_status_and_the_api_servers_counters_are_no_drift() -> None:
     assert intent(changed(DEPLOYMENT, grow)) == intent(live(DEPLOYMENT))
 
 
+def test_an_object_of_a_list_which_does_not_say_its_kind_means_the_same() -> None:
+    listed = {k: v for k, v in live(SERVICE).items() if k not in ("kind", "apiVersion")}
+    assert intent(listed) == intent(live(SERVICE))
+
+
 def test_labels_owners_and_spec_are() -> None:
     before = intent(live(SERVICE))
     for part in ("labels", "ownerReferences"):

@@ -29,11 +29,12 @@ def intent(live: Manifest) -> str:
 
 
 def meant(live: Manifest) -> Manifest:
-    """All of an object but its status and what the API server and its controller count."""
+    """All of an object but its status, what the API server and its controller count, and what it is: a list leaves it
+    out."""
     meta = {k: v for k, v in live["metadata"].items() if k not in VOLATILE}
     notes = {k: v for k, v in (meta.pop("annotations", None) or {}).items() if not k.startswith(COUNTED)}
     meta["annotations"] = notes
-    return {**{k: v for k, v in live.items() if k != "status"}, "metadata": meta}
+    return {**{k: v for k, v in live.items() if k not in ("status", "kind", "apiVersion")}, "metadata": meta}
 
 
 def displaced(desired: Any, live: Any) -> bool:
