@@ -131,20 +131,22 @@ class Run:
         )
 
 
-async def served(cluster: Cluster) -> None:
-    """A kind that was made just now is served a moment later."""
-    for _ in range(300):
-        if await cluster.status("GET", SERVICES) == 200:
+async def comes(cluster: Cluster, wanted: int, method: str, path: str, body: Object | None = None) -> None:
+    """Asks until the answer is the wanted one."""
+    for _ in range(600):
+        if (code := await cluster.status(method, path, body)) == wanted:
             return
         await asyncio.sleep(0.1)
-    raise SystemExit("the API server does not serve the kind")
+    raise SystemExit(f"{method} {path}: the API server says {code}")
 
 
 async def run(args: argparse.Namespace, server: ApiServer) -> None:
     cluster = Cluster(server)
     made = await cluster.status("POST", CRDS, crd.manifest()) == 201
-    await served(cluster)
-    await cluster.status("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    await comes(cluster, 200, "GET", SERVICES)  # a kind that was made just now is served a moment later
+    await comes(
+        cluster, 201, "POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}
+    )  # the last one's may end yet
     how = f"bare ({args.bare})" if args.bare else "with the operator"
     print(f"{args.services} services, {args.replicas} pods each, {how}, load {os.getloadavg()[0]:.1f}", flush=True)
     work = Run(args, server, None if args.bare else Operator(args.log))
