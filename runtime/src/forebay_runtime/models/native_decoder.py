@@ -35,6 +35,7 @@ from forebay_runtime.models.model_config import ModelConfig
 
 CACHE_TYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.int8: "int8"}
 _LANES = 16
+_ALIGNMENT = 64  # bytes of a cache line: a read that lies across two costs two
 
 
 def padded(head_dim: int) -> int:
@@ -81,7 +82,8 @@ class NativeDecoder:
         )
         block_bytes = config.num_layers * sum(self._parts)
         # zeros are handed out page by page when they are written; a block is in one place, so few pages are touched
-        self._cache = np.zeros(num_blocks * block_bytes, dtype=np.uint8)
+        self._cache = np.zeros(num_blocks * block_bytes + _ALIGNMENT, dtype=np.uint8)
+        self._first_block = self._cache.ctypes.data + -self._cache.ctypes.data % _ALIGNMENT
         self._logits = torch.empty(0, config.vocab_size)
         self._adapters: weakref.WeakKeyDictionary[AdapterWeights, Any] = weakref.WeakKeyDictionary()
         self._layers = (CLayer * config.num_layers)(*(self._layer(i, layer) for i, layer in enumerate(decoder.layers)))
@@ -92,7 +94,7 @@ class NativeDecoder:
 
     def _layer(self, index: int, layer: DecoderLayer) -> CLayer:
         attention = layer.attention
-        keys = self._cache.ctypes.data + index * sum(self._parts)
+        keys = self._first_block + index * sum(self._parts)
         values, key_scales, value_scales = (keys + offset for offset in accumulate(self._parts[:3]))
         rotation = torch.view_as_real(self._decoder.rotations[attention.layer.rope])
         return CLayer(

@@ -9,17 +9,20 @@ namespace forebay {
 
 class LowRanks {
  public:
-  void plan(const Step& step, int rows_per_tile) {
+  // Row r is the step's token tokens[r]; they are ascending.
+  void plan(const Step& step, const std::vector<int32_t>& tokens, int rows_per_tile) {
+    const auto row_of = [&](int token) { return int(std::lower_bound(tokens.begin(), tokens.end(), token) - tokens.begin()); };
     adapted_ = step.adapted;
     units_.clear();
     rank_ = 0;
     for (int i = 0; i < step.num_adapted; i++) {
-      const Adapted& rows = step.adapted[i];
-      rank_ = std::max(rank_, int64_t(rows.rank));
-      for (int at = rows.first; at < rows.end; at += rows_per_tile)
-        units_.push_back({i, at, std::min(rows.end, at + rows_per_tile)});
+      const Adapted& adapted = step.adapted[i];
+      const int end = row_of(adapted.end);
+      rank_ = std::max(rank_, int64_t(adapted.rank));
+      for (int at = row_of(adapted.first); at < end; at += rows_per_tile)
+        units_.push_back({i, at, std::min(end, at + rows_per_tile)});
     }
-    if (!units_.empty()) low_.resize(size_t(step.num_tokens) * kParts * rank_);
+    if (!units_.empty()) low_.resize(tokens.size() * kParts * rank_);
   }
 
   int shrink_tiles() const { return int(units_.size()) * kParts; }
@@ -51,7 +54,7 @@ class LowRanks {
   static constexpr int kShares = 4;  // tiles that one row's additions are split into: few rows would not keep all threads
 
   struct Unit {
-    int adapted, first, end;  // rows of the step
+    int adapted, first, end;  // rows
   };
 
   const LowRank& at(const Unit& unit, int layer, int product, int part) const {
