@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.applications import Starlette
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
@@ -31,7 +31,7 @@ from forebay_runtime.server.unknown_fields import UnknownFields
 class Application:
     """What `make_application` wires, for whoever runs it."""
 
-    asgi: Starlette
+    asgi: FastAPI
     loop: EngineLoop
     admission: Admission
 
@@ -55,10 +55,10 @@ def make_application(served: Served, config: ServerConfig, on_broken: Callable[[
         config.max_body_bytes,
         config.request_timeout,
     )
-    return Application(_starlette(every_route(service, served, config), config), loop, admission)
+    return Application(_fastapi(every_route(service, served, config), config), loop, admission)
 
 
-def _starlette(routes: list[BaseRoute], config: ServerConfig) -> Starlette:
+def _fastapi(routes: list[BaseRoute], config: ServerConfig) -> FastAPI:
     handlers: dict[Any, Any] = {
         RequestError: errors.on_request_error,
         HTTPException: errors.on_http_exception,
@@ -67,9 +67,9 @@ def _starlette(routes: list[BaseRoute], config: ServerConfig) -> Starlette:
     }
     layers = [] if config.api_key is None else [Middleware(ApiKeyGuard, api_key=config.api_key)]
     layers.append(Middleware(UnknownFields, strict=config.strict_fields))
-    app = Starlette(routes=routes, exception_handlers=handlers, middleware=layers)
-    app.router.redirect_slashes = False
-    return app
+    return FastAPI(
+        openapi_url=None, routes=routes, exception_handlers=handlers, middleware=layers, redirect_slashes=False
+    )
 
 
 def _load(loop: EngineLoop, admission: Admission) -> Load:
