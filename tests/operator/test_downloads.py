@@ -168,6 +168,15 @@ class TestStatus:
         assert words in message
         assert "pod download-x" in message
 
+    def test_why_the_job_cannot_make_its_pod_is_told_while_it_has_none(self) -> None:
+        words = 'pods "download-x-abc" is forbidden: exceeded quota: small'
+        outcome = decided(KEPT, replace(download(cache_of(KEPT)), failed_creation=words))
+        assert says(outcome)["Degraded"] == ("True", "QuotaExceeded")
+        assert outcome.requeue_after == timedelta(seconds=5)
+        there = pod_body("download-x-abc", "", ready=True, container={"name": "fetch"})
+        again = replace(download(cache_of(KEPT), [there]), failed_creation=words)
+        assert says(decided(KEPT, again))["Degraded"][0] == "False"
+
     def test_one_that_runs_again_is_not_blamed_for_what_it_was(self) -> None:
         last = {"lastState": {"terminated": {"exitCode": 1, "message": WORDS}}}
         again = pod_body("download-x", "", ready=True, container={"name": "fetch", **last})

@@ -92,3 +92,18 @@ async def test_the_present_cache_is_observed_and_only_where_there_is_one() -> No
     plain = api_with()
     plain.objects |= {k: v for k, v in api.objects.items() if "inferenceservices" not in k}
     assert (await observe(live_cluster(plain))).download.job is None
+
+
+async def test_the_last_word_on_why_a_job_has_no_pod_is_looked_up() -> None:
+    api = api_with(CACHED)
+    api.objects[child_path(JOB)] = {**JOB, "metadata": {**JOB["metadata"], "uid": "y"}}
+    events = "/api/v1/namespaces/ns/events"
+
+    def told(minute: int, words: str, uid: str = "y") -> dict[str, Any]:
+        at = f"2026-03-01T12:{minute:02}:00Z"
+        return {"message": words, "lastTimestamp": at, "involvedObject": {"uid": uid}}
+
+    api.lists[events] = [told(1, "exceeded quota"), told(2, "another quota"), told(3, "of the Job before", "x")]
+    assert (await observe(live_cluster(api))).download.failed_creation == "another quota"
+    api.lists[events] = []
+    assert (await observe(live_cluster(api))).download.failed_creation == ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from forebay_operator.observed import Container, Ended, Missing, Observed, Pod
+from forebay_operator.observed import Container, Download, Ended, Missing, Observed, Pod
 from forebay_operator.program import FETCHER, MODEL_VOLUME
 from forebay_operator.resource import Spec
 
@@ -43,7 +43,7 @@ def root_cause(spec: Spec, observed: Observed, revision: str) -> Cause | None:
         return NO_IMAGE_VOLUMES
     if (words := observed.failed_creation.get(revision)) is not None:
         return _no_pods(words)
-    if spec.model.cache and not observed.download.whole and (cause := _of_download(observed.download.pods)):
+    if spec.model.cache and not observed.download.whole and (cause := _of_download(observed.download)):
         return cause
     pods = [*observed.pods_of(revision), *observed.workers_of(revision)]
     found = (_stalled(p, observed.stalled) or _of_pod(p) for p in pods if not p.ready)
@@ -57,9 +57,11 @@ def _image_volume_dropped(spec: Spec, observed: Observed, revision: str) -> bool
     return ours and spec.model.source.startswith("oci://")
 
 
-def _of_download(pods: Iterable[Pod]) -> Cause | None:
-    """One that runs (again) is ready: it has no probe that says otherwise."""
-    return _first(_of_pod(p) for p in pods if not p.ready and not p.deleting)
+def _of_download(download: Download) -> Cause | None:
+    """A pod of it that runs (again) is ready: it has no probe that says otherwise."""
+    if not download.pods and download.failed_creation:
+        return _no_pods(download.failed_creation)
+    return _first(_of_pod(p) for p in download.pods if not p.ready and not p.deleting)
 
 
 def missing_secret(spec: Spec, observed: Observed) -> Cause | None:

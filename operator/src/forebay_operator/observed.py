@@ -134,11 +134,12 @@ class Workload:
 @dataclass(frozen=True, slots=True)
 class Download:
     """What there is of the model's cache: the claim, where the operator is to ask for it, the Job that fills it, and
-    that one's pods. All resources of the source share them."""
+    that one's pods, or why none of them can be made. All resources of the source share them."""
 
     claim: Manifest | None = None
     job: Manifest | None = None
     pods: tuple[Pod, ...] = ()
+    failed_creation: str = ""  # the API server's words
 
     @property
     def whole(self) -> bool:

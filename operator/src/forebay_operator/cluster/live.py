@@ -116,12 +116,25 @@ class LiveCluster:
         if spec.model.cache:
             job, claim = download.job_name(spec), download.claim_name(spec)
             of_ours = ("PersistentVolumeClaim", namespace, claim) if spec.model.cache.size else None
+            live, pods = await self._children.find(("Job", namespace, job)), self._cache.download_pods(namespace, job)
             found["download"] = Download(
                 await self._children.find(of_ours) if of_ours else None,
-                await self._children.find(("Job", namespace, job)),
-                self._cache.download_pods(namespace, job),
+                live,
+                pods,
+                await self._failed_creation(live) if live and not pods else "",
             )
         return found
+
+    async def _failed_creation(self, job: Manifest) -> str:
+        """The last words on why it has no pod: a Job's status does not tell."""
+        meta = job["metadata"]
+        events = await self._events(meta["namespace"], "Job", meta["name"], "FailedCreate")
+        said = [
+            (e.get("lastTimestamp") or "", e.get("message") or "")
+            for e in events
+            if e["involvedObject"].get("uid") == meta["uid"]
+        ]
+        return max(said, default=("", ""))[1]
 
     async def _reported(self, resource: InferenceService, spec: Spec, observed: Observed) -> dict[str, Any]:
         """What our own runtime tells of its model, where it isn't known yet, of its loading and of downloads."""
@@ -138,14 +151,18 @@ class LiveCluster:
         """Pods that the kubelet says it has ended because they did not answer."""
         found = set()
         for pod in suspects(pods):
-            about = {"involvedObject.kind": "Pod", "involvedObject.name": pod.name, "reason": "Killing"}
-            selector = ",".join(f"{k}={v}" for k, v in about.items())
-            events = await self._api.get(f"/api/v1/namespaces/{namespace}/events", fieldSelector=selector)
-            said = [e for e in events["items"] if "liveness probe" in e.get("message", "")]
+            events = await self._events(namespace, "Pod", pod.name, "Killing")
+            said = [e for e in events if "liveness probe" in e.get("message", "")]
             times = [datetime.fromisoformat(e["lastTimestamp"]) for e in said if e.get("lastTimestamp")]
             if killed_as_stalled(pod, times):
                 found.add(pod.name)
         return frozenset(found)
+
+    async def _events(self, namespace: str, kind: str, name: str, reason: str) -> list[Manifest]:
+        about = {"involvedObject.kind": kind, "involvedObject.name": name, "reason": reason}
+        selector = ",".join(f"{k}={v}" for k, v in about.items())
+        found = await self._api.get(f"/api/v1/namespaces/{namespace}/events", fieldSelector=selector)
+        return list(found["items"])
 
     async def _credentials(self, namespace: str, name: str) -> Credentials:
         try:
