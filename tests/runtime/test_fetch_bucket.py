@@ -60,6 +60,13 @@ def test_all_below_the_prefix_is_brought_and_nothing_beside_it(store: Store, sou
     assert files(tmp_path / "model") == MODEL
 
 
+def test_the_empty_objects_that_consoles_make_for_folders_are_no_files(store: Store, tmp_path: Path) -> None:
+    store.objects |= {"llama/": b"", "llama/adapters/": b"", "llama/adapters/poet/": b""}
+    done = fetch(store, tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+    assert files(tmp_path / "model") == MODEL
+
+
 def test_a_public_bucket_needs_no_key(store: Store, tmp_path: Path) -> None:
     store.public = True
     plain = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}

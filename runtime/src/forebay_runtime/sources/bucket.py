@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import glob
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import obstore
@@ -36,7 +36,7 @@ class Bucket:
 
     def sizes(self) -> Mapping[str, int]:
         try:
-            self._objects = [about for page in obstore.list(self._store) for about in page]
+            self._objects = _files([about for page in obstore.list(self._store) for about in page])
         except (BaseError, OSError, ValueError) as e:
             raise OriginError(e) from e
         if not self._objects:
@@ -70,6 +70,12 @@ class Bucket:
                 for piece in obstore.get(self._store, about["path"], options=options).stream(_PIECE):
                     file.write(piece)
         part.rename(target)
+
+
+def _files(objects: Sequence[ObjectMeta]) -> list[ObjectMeta]:
+    """Without the empty objects that consoles make for folders: their names come without the slash at the end."""
+    folders = {""} | {str(folder) for about in objects for folder in PurePosixPath(about["path"]).parents}
+    return [about for about in objects if about["size"] or about["path"] not in folders]
 
 
 def _mark(about: ObjectMeta) -> str:
