@@ -48,19 +48,30 @@ async def test_what_stands_there_unseen_is_looked_at_before_anything_is_made() -
     assert found["metadata"]["uid"] == "x"
 
 
+class Recording(MemoryApi):
+    def __init__(self) -> None:
+        super().__init__()
+        self.bodies: list[Any] = []
+
+    async def request(self, method: str, path: str, body: Any = None, query: Any = None, content: str = "") -> Any:
+        self.bodies.append(body)
+        return await super().request(method, path, body, query, content)
+
+
 async def test_an_amendment_is_of_what_was_seen_and_of_nothing_else() -> None:
-    sent: list[Any] = []
-
-    class Recording(MemoryApi):
-        async def request(self, method: str, path: str, body: Any = None, query: Any = None, content: str = "") -> Any:
-            sent.append(body)
-            return await super().request(method, path, body, query, content)
-
-    found = download([CLAIM, JOB])
+    api, found = Recording(), download([CLAIM, JOB])
     assert found.job
     owners = [{"uid": "a"}, {"uid": "b"}]
-    await live_cluster(Recording()).share([Amend(found.job, {"metadata": {"ownerReferences": owners}})])
-    assert sent == [{"metadata": {"ownerReferences": owners, "resourceVersion": "1"}}]
+    await live_cluster(api).share([Amend(found.job, {"metadata": {"ownerReferences": owners}})])
+    assert api.bodies == [{"metadata": {"ownerReferences": owners, "resourceVersion": "1"}}]
+
+
+async def test_what_another_resource_has_joined_meanwhile_is_not_removed() -> None:
+    api, found = Recording(), download([CLAIM, JOB])
+    assert found.claim
+    api.objects[child_path(CLAIM)] = found.claim
+    await live_cluster(api).share([Remove(found.claim)])
+    assert api.bodies[0]["preconditions"] == {"uid": "uid-of-PersistentVolumeClaim", "resourceVersion": "1"}
 
 
 async def test_what_the_api_server_will_not_change_is_told() -> None:

@@ -40,7 +40,8 @@ async def _send(act: Act, what: Manifest, api: Api, cache: Cache) -> None:
             about = {**patch.get("metadata", {}), "resourceVersion": live["metadata"]["resourceVersion"]}
             now = await api.patch(path, {**patch, "metadata": about}, MERGE, **by)
         case Remove(live):  # seen to go by the watch: a Job goes after its pods
-            body = {"preconditions": {"uid": live["metadata"]["uid"]}, "propagationPolicy": "Foreground"}
+            seen = {k: live["metadata"][k] for k in ("uid", "resourceVersion")}  # nobody has joined since
+            body = {"preconditions": seen, "propagationPolicy": "Foreground"}
             await api.request("DELETE", path, body)
             return
     cache.wrote({**now, "kind": what["kind"]})
