@@ -262,8 +262,16 @@ class TestSharing:
         assert owners(both.job) == ["demo", "other"]
         let_go = settled(SHORT_LIVED, both)
         assert let_go.claim
-        assert owners(let_go.claim) == ["demo"]
+        assert owners(let_go.claim) == ["demo", "other"]
         assert KEPT_ANNOTATION not in let_go.claim["metadata"]["annotations"]
+
+    def test_a_claim_that_is_kept_no_more_is_at_once_of_all_that_use_it(self) -> None:
+        found = settled(KEPT, Download())
+        for name, deletes in (("other", True), ("third", False)):
+            found = settled(service(name, size="20Gi", deleteWhenUnused=deletes), found)
+        let_go = settled(SHORT_LIVED, found)
+        assert let_go.claim
+        assert owners(let_go.claim) == ["demo", "other", "third"], "none is left without it if demo goes now"
 
     @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1, max_size=8))
     def test_in_whatever_order_they_come_nobody_is_left_out_and_they_come_to_rest(

@@ -48,7 +48,7 @@ def acts(download: Download, claim: Manifest | None, job: Manifest, resource: In
             return (Make(claim),)
         if _going(download.claim):
             return ()
-        found += _amended(download.claim, _claim_patch(download.claim, claim))
+        found += _amended(download.claim, _claim_patch(download.claim, claim, download.job))
     live = download.job
     if live is None:
         found.append(Make(job))
@@ -95,10 +95,12 @@ def _note(live: Manifest, name: str) -> str:
     return str((live["metadata"].get("annotations") or {}).get(name) or "")
 
 
-def _owners(live: Manifest, wanted: Manifest) -> list[dict[str, Any]]:
-    there = live["metadata"].get("ownerReferences") or []
-    uids = {o["uid"] for o in there}
-    return [*there, *(o for o in wanted["metadata"].get("ownerReferences") or [] if o["uid"] not in uids)]
+def _owners(*of: Manifest | None) -> list[dict[str, Any]]:
+    """Of all of them, each once, in the order in which they come."""
+    found: dict[str, dict[str, Any]] = {}
+    for owner in (o for m in of if m for o in m["metadata"].get("ownerReferences") or []):
+        found.setdefault(owner["uid"], owner)
+    return list(found.values())
 
 
 def _owners_patch(live: Manifest, owners: list[dict[str, Any]]) -> dict[str, Any]:
@@ -107,12 +109,13 @@ def _owners_patch(live: Manifest, owners: list[dict[str, Any]]) -> dict[str, Any
     )
 
 
-def _claim_patch(live: Manifest, wanted: Manifest) -> dict[str, Any]:
-    """It grows, and never shrinks. It stays, without an owner, while the resource that is noted on it wants it to."""
+def _claim_patch(live: Manifest, wanted: Manifest, job: Manifest | None) -> dict[str, Any]:
+    """It grows, and never shrinks. It stays, without an owner, while the resource that is noted on it wants it to; then
+    it is of all at once whom the Job names."""
     noted, wants = _note(live, KEPT_ANNOTATION), _note(wanted, KEPT_ANNOTATION)
     mine = noted == wanted["metadata"]["labels"][SERVICE_LABEL]
     kept_for = (noted or wants) if wants else ("" if mine else noted)
-    patch = _owners_patch(live, [] if kept_for else _owners(live, wanted))
+    patch = _owners_patch(live, [] if kept_for else _owners(live, wanted, job))
     if kept_for != noted:
         patch.setdefault("metadata", {})["annotations"] = {KEPT_ANNOTATION: kept_for or None}
     return patch | ({"spec": spec} if (spec := _grown(live["spec"], wanted["spec"])) else {})
