@@ -248,6 +248,15 @@ class TestSharing:
             assert owners(now) == ["demo", "other"]
             assert now["spec"] == before["spec"]
 
+    def test_what_cannot_grow_is_joined_all_the_same(self) -> None:
+        large = service("other", size="30Gi", deleteWhenUnused=True)
+        first = decided(large, settled(SHORT_LIVED, Download()))
+        assert ["spec" in a.patch for a in first.acts if isinstance(a, Amend)] == [False, False]
+        assert first.requeue_after == timedelta(seconds=1)
+        (grows,) = decided(large, after(first.acts, settled(SHORT_LIVED, Download()))).acts
+        assert isinstance(grows, Amend)
+        assert grows.patch == {"spec": {"resources": {"requests": {"storage": "30Gi"}}}}
+
     def test_other_sources_and_revisions_share_nothing(self) -> None:
         names = {
             m["metadata"]["name"] for s in ("a@1", "a@2", "b@1") for m in cache_of(service(source=f"hf://org/{s}"))

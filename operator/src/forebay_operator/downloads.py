@@ -41,21 +41,24 @@ Act = Make | Amend | Remove
 
 def acts(download: Download, claim: Manifest | None, job: Manifest, resource: InferenceService) -> tuple[Act, ...]:
     """What is to be done for `claim` (None: it is the user's) and `job` to be there for this resource. A Job is made
-    when its claim has been seen, and again when that is another one."""
+    when its claim has been seen, and again when that is another one. The claim grows at the end, when it has been
+    joined: that may be refused, and a resource that uses a claim has to be among its owners all the same."""
     found: list[Act] = []
+    grows: list[Act] = []
     if claim is not None:
         if download.claim is None:
             return (Make(claim),)
         if _going(download.claim):
             return ()
         found += _amended(download.claim, _claim_patch(download.claim, claim, download.job))
+        grows = [] if found else _amended(download.claim, _grown(download.claim["spec"], claim["spec"]))
     live = download.job
     if live is None:
         found.append(Make(job))
     elif not _going(live):
         stale = _stale(live, job, resource)
         found += [Remove(live)] if stale else _amended(live, _owners_patch(live, _owners(live, job)))
-    return tuple(found)
+    return tuple(found + grows)
 
 
 def releases(shares: Iterable[Manifest], names: Iterable[str], resource: InferenceService) -> tuple[Act, ...]:
@@ -72,8 +75,11 @@ def releases(shares: Iterable[Manifest], names: Iterable[str], resource: Inferen
 def unfinished(acts: Iterable[Act], download: Download) -> bool:
     """Whether there is more to do as soon as this is done."""
     there = [m for m in (download.claim, download.job) if m]
-    again = any(isinstance(a, Remove) or (isinstance(a, Make) and a.manifest["kind"] != "Job") for a in acts)
-    return again or any(map(_going, there))
+    return any(isinstance(a, Remove) or _on_claim(a) for a in acts) or any(map(_going, there))
+
+
+def _on_claim(act: Act) -> bool:
+    return (act.manifest if isinstance(act, Make) else act.live)["kind"] == "PersistentVolumeClaim"
 
 
 def _going(live: Manifest) -> bool:
@@ -110,26 +116,27 @@ def _owners_patch(live: Manifest, owners: list[dict[str, Any]]) -> dict[str, Any
 
 
 def _claim_patch(live: Manifest, wanted: Manifest, job: Manifest | None) -> dict[str, Any]:
-    """It grows, and never shrinks. It stays, without an owner, while the resource that is noted on it wants it to; then
-    it is of all at once whom the Job names."""
+    """It stays, without an owner, while the resource that is noted on it wants it to; then it is at once of all whom
+    the Job names."""
     noted, wants = _note(live, KEPT_ANNOTATION), _note(wanted, KEPT_ANNOTATION)
     mine = noted == wanted["metadata"]["labels"][SERVICE_LABEL]
     kept_for = (noted or wants) if wants else ("" if mine else noted)
     patch = _owners_patch(live, [] if kept_for else _owners(live, wanted, job))
     if kept_for != noted:
         patch.setdefault("metadata", {})["annotations"] = {KEPT_ANNOTATION: kept_for or None}
-    return patch | ({"spec": spec} if (spec := _grown(live["spec"], wanted["spec"])) else {})
+    return patch
 
 
 def _grown(live: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """What the API server cannot change it refuses in its own words."""
+    """It grows, and never shrinks. What the API server cannot change it refuses in its own words."""
     asked, there = (s["resources"]["requests"]["storage"] for s in (wanted, live))
     of_class = wanted.get("storageClassName")
-    return {
+    patch = {
         **({"resources": {"requests": {"storage": asked}}} if parse(str(asked)) > parse(str(there)) else {}),
         **({"storageClassName": of_class} if of_class and of_class != live.get("storageClassName") else {}),
         **({"accessModes": [MANY]} if MANY in wanted["accessModes"] and MANY not in live["accessModes"] else {}),
     }
+    return {"spec": patch} if patch else {}
 
 
 def _amended(live: Manifest, patch: dict[str, Any]) -> list[Act]:
