@@ -182,6 +182,14 @@ class TestStatus:
         again = pod_body("download-x", "", ready=True, container={"name": "fetch", **last})
         assert says(decided(KEPT, download(cache_of(KEPT), [again])))["Degraded"][0] == "False"
 
+    def test_a_pod_that_was_evicted_is_not_blamed_when_another_has_taken_its_place(self) -> None:
+        evicted = pod_body("download-x-a", "", container={"name": "fetch"})
+        evicted["status"] |= {"phase": "Failed", "reason": "Evicted", "message": "low on memory"}
+        assert says(decided(KEPT, download(cache_of(KEPT), [evicted])))["Degraded"] == ("True", "Evicted")
+        successor = pod_body("download-x-b", "", ready=True, container={"name": "fetch"})
+        successor["metadata"]["creationTimestamp"] = "2026-03-01T11:59:30Z"
+        assert says(decided(KEPT, download(cache_of(KEPT), [evicted, successor])))["Degraded"][0] == "False"
+
 
 class TestChange:
     def test_the_pods_of_the_former_source_serve_on_until_the_next_is_whole(self) -> None:

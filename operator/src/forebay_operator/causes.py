@@ -58,10 +58,12 @@ def _image_volume_dropped(spec: Spec, observed: Observed, revision: str) -> bool
 
 
 def _of_download(download: Download) -> Cause | None:
-    """A pod of it that runs (again) is ready: it has no probe that says otherwise."""
+    """Of its newest pod: an evicted one stays there beside its successor. One that runs (again) is ready: it has no
+    probe that says otherwise."""
     if not download.pods and download.failed_creation:
         return _no_pods(download.failed_creation)
-    return _first(_of_pod(p) for p in download.pods if not p.ready and not p.deleting)
+    newest = max((p for p in download.pods if not p.deleting), key=lambda p: p.created, default=None)
+    return _of_pod(newest) if newest and not newest.ready else None
 
 
 def missing_secret(spec: Spec, observed: Observed) -> Cause | None:
