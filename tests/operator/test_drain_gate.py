@@ -14,6 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from forebay_operator import drain_gate
 from forebay_operator.cli import main
 from forebay_operator.program import GATE_PATH
+from tests.operator.builders import SOURCE, desired, resource, wanted
 
 NAMES = ("llamacpp:requests_deferred", "llamacpp:requests_processing")
 PAGE = f"# TYPE {NAMES[0]} gauge\n{NAMES[0]} 2\n# TYPE {NAMES[1]} gauge\n{NAMES[1]} 1\n"
@@ -41,6 +42,17 @@ async def test_it_answers_when_nothing_is_in_flight_and_what_is_not_known_is_not
     client, left = gate(*counts)
     async with client, client.get(GATE_PATH) as reply:
         assert (reply.status, left) == (200, [])
+
+
+def test_beside_an_engine_that_is_guaranteed_its_resources_the_gate_is_too() -> None:
+    exact = {"cpu": "4", "memory": "8Gi"}
+    model = {"source": SOURCE, "file": "model.gguf"}
+    engine = {"type": "llamacpp", "image": "i"}
+    of = resource(model=model, engine=engine, resources={"requests": exact, "limits": exact})
+    pod = desired(wanted(of), "Deployment")["spec"]["template"]["spec"]
+    given = [container["resources"] for container in (*pod["initContainers"], *pod["containers"])]
+    assert len(given) == 2
+    assert all(each["requests"] == each["limits"] and {"cpu", "memory"} <= each["limits"].keys() for each in given)
 
 
 async def test_requests_may_still_be_on_their_way_when_it_is_asked() -> None:

@@ -26,6 +26,8 @@ from forebay_operator.resource import InferenceService, Spec
 
 CONTAINER = "runtime"
 END_SECONDS = 2  # what is left of the grace for the process to end after its last request
+# of its own all that it may use: a pod may be Guaranteed with it, and is allowed where a quota asks for limits
+GATE_RESOURCES = {"cpu": "100m", "memory": "128Mi"}
 SHM = {"name": "shm", "mountPath": "/dev/shm"}
 
 
@@ -154,7 +156,7 @@ def _gate(program: Program, config: Config) -> Manifest:
         "command": ["forebay", "drain-gate"],
         "args": [f"--metric={name}" for name in program.held_back_by],
         "restartPolicy": "Always",
-        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
+        "resources": {"requests": GATE_RESOURCES, "limits": GATE_RESOURCES},
         "securityContext": restricted.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
