@@ -126,6 +126,12 @@ class TestBeginning:
         assert outcome.acts == ()
         assert says(outcome)["Degraded"] == ("True", "SecretMissing")
 
+    def test_what_is_whole_needs_no_secret_any_more(self) -> None:
+        of = resource(model={**MODEL, "credentialsSecret": "token", "cache": {"size": "20Gi"}})
+        outcome = decided(of, download(cache_of(of), **COMPLETE), credentials=Missing())
+        assert "Deployment" in kinds(outcome)
+        assert says(outcome)["Degraded"] == ("False", "NothingWrong")
+
     @pytest.mark.parametrize("kind", [0, 1], ids=["claim", "job"])
     def test_what_somebody_else_made_is_never_taken_over(self, kind: int) -> None:
         claim, job = made = [live(m) for m in cache_of(KEPT)]

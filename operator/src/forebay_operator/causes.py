@@ -67,9 +67,11 @@ def _of_download(download: Download) -> Cause | None:
 
 
 def missing_secret(spec: Spec, observed: Observed) -> Cause | None:
-    """That the Secret is gone is worth a word also while pods that have read it serve: new ones could not."""
+    """That the Secret is gone is worth a word also while pods that have read it serve: new ones could not, unless a
+    cache has the model whole."""
     name = spec.model.credentials_secret
-    return _no_secret(name) if name and isinstance(observed.credentials, Missing) else None
+    gone = isinstance(observed.credentials, Missing) and not observed.download.whole
+    return _no_secret(name) if name and gone else None
 
 
 def _no_secret(name: str) -> Cause:

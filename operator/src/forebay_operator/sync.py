@@ -191,8 +191,9 @@ def _credentials_digest(spec: Spec, observed: Observed) -> str:
 
 
 def _held(resource: InferenceService, observed: Observed, now: datetime) -> bool:
-    """Whether the first pods wait: for a Secret that is not there, or, for a moment, for the right to read it."""
-    if observed.workload is not None:
+    """Whether the first pods wait: for a Secret that is not there, or, for a moment, for the right to read it. Where a
+    cache has the model whole they need none."""
+    if observed.workload is not None or observed.download.whole:
         return False
     match observed.credentials:
         case Missing():
