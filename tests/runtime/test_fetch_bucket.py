@@ -106,6 +106,23 @@ def test_a_download_that_was_killed_is_gone_on_with(store: Store, tmp_path: Path
     assert [begin for name, begin in store.asked if name.endswith(LARGE)] == [1 << 20]
 
 
+def test_a_part_of_a_file_is_not_taken_for_that_of_one_whose_name_its_own_begins_with(
+    store: Store, tmp_path: Path
+) -> None:
+    to, store.pause = tmp_path / "model", 0.05
+    longer = store.objects[f"llama/{LARGE}.v3"] = b"version." * 300_000
+    with begun(store, to) as process:
+        while sum(p.stat().st_size > 0 for p in to.glob(f".{LARGE}.*.part")) < 2:
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.kill()
+    store.pause = 0.0
+    store.asked.clear()
+    assert fetch(store, to).returncode == 0
+    assert files(to) == MODEL | {f"{LARGE}.v3": longer}
+    assert all(begin for name, begin in store.asked if LARGE in name)
+
+
 def test_half_of_what_is_another_object_now_is_not_gone_on_with(store: Store, tmp_path: Path) -> None:
     to, store.pause = tmp_path / "model", 0.05
     with begun(store, to) as process:

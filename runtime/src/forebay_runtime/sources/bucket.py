@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _TOGETHER = 8  # files at a time
 _PIECE = 1 << 20  # bytes
+_MARK = 12  # digits
+_ANY_MARK = "[0-9a-f]" * _MARK  # and no more: tokenizer.model.v3 is not of tokenizer.model
 # One file may take as long as its bytes come; a connection on which none comes for a minute is given up and made anew.
 # http:// only where the endpoint says so itself.
 _CLIENT: ClientConfig = {"timeout": timedelta(days=30), "read_timeout": timedelta(minutes=1), "allow_http": True}
@@ -62,7 +64,7 @@ class Bucket:
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(f".{target.name}.{_mark(about)}.part")
-        for former in set(target.parent.glob(f".{glob.escape(target.name)}.*.part")) - {part}:
+        for former in set(target.parent.glob(f".{glob.escape(target.name)}.{_ANY_MARK}.part")) - {part}:
             former.unlink()
         with part.open("ab") as file:
             if (there := file.tell()) < about["size"]:
@@ -80,4 +82,4 @@ def _files(objects: Sequence[ObjectMeta]) -> list[ObjectMeta]:
 
 def _mark(about: ObjectMeta) -> str:
     said = about["e_tag"] or about["last_modified"].isoformat()
-    return hashlib.sha256(f"{said} {about['size']}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{said} {about['size']}".encode()).hexdigest()[:_MARK]
