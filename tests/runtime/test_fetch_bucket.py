@@ -137,6 +137,21 @@ def test_half_of_what_is_another_object_now_is_not_gone_on_with(store: Store, tm
     assert not list(to.glob(".*.part"))
 
 
+def test_what_had_come_whole_is_not_kept_when_it_is_another_object_of_that_size_now(
+    store: Store, tmp_path: Path
+) -> None:
+    to, store.pause = tmp_path / "model", 0.05
+    with begun(store, to) as process:
+        while not any(p.stat().st_size for p in to.glob(f".{LARGE}.*.part")):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.kill()
+    store.pause = 0.0
+    store.objects["llama/config.json"] = b"[]"
+    assert fetch(store, to).returncode == 0
+    assert files(to) == MODEL | {"config.json": b"[]"}
+
+
 def test_a_download_that_stands_still_ends_with_these_words(store: Store, tmp_path: Path) -> None:
     store.pause = 15.0
     done = fetch(store, tmp_path / "model", "--stall-budget", "3")

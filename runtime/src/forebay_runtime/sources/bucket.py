@@ -46,22 +46,26 @@ class Bucket:
         return {about["path"]: about["size"] for about in self._objects}
 
     def bring(self, directory: Path) -> None:
-        """OriginError of the first that fails; the others that were begun go on to their end."""
+        """OriginError of the first that fails; the others that were begun go on to their end. They take their places
+        when all have come: until then each bears its object's mark, so that an attempt that goes on keeps none that
+        another object of the same size has replaced."""
         with ThreadPoolExecutor(_TOGETHER) as threads:
             try:
-                for _ in threads.map(lambda about: self._bring_one(about, directory), self._objects):
-                    pass
+                come = list(threads.map(lambda about: self._bring_one(about, directory), self._objects))
             except (BaseError, OSError, ValueError) as e:
                 threads.shutdown(wait=False, cancel_futures=True)
                 raise OriginError(e) from e
+        for part, target in come:
+            part.rename(target)
 
-    def _bring_one(self, about: ObjectMeta, directory: Path) -> None:
-        """Into a file beside its place, named by what the object is now: no half of another one is gone on with."""
+    def _bring_one(self, about: ObjectMeta, directory: Path) -> tuple[Path, Path]:
+        """Into a file beside its place, named by what the object is now: no half of another one is gone on with. That
+        file, and its place; the same, where it has taken it."""
         target = directory / about["path"]
         if not target.resolve().is_relative_to(directory.resolve()):
             raise ValueError(f"the object {about['path']!r} has no place below a directory")
         if target.is_file() and target.stat().st_size == about["size"]:
-            return
+            return target, target
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(f".{target.name}.{_mark(about)}.part")
         for former in set(target.parent.glob(f".{glob.escape(target.name)}.{_ANY_MARK}.part")) - {part}:
@@ -71,7 +75,7 @@ class Bucket:
                 options: GetOptions = {"range": {"offset": there}, "if_match": about["e_tag"]}
                 for piece in obstore.get(self._store, about["path"], options=options).stream(_PIECE):
                     file.write(piece)
-        part.rename(target)
+        return part, target
 
 
 def _files(objects: Sequence[ObjectMeta]) -> list[ObjectMeta]:
