@@ -262,6 +262,14 @@ class TestSharing:
             assert owners(now) == ["demo", "other"]
             assert now["spec"] == before["spec"]
 
+    def test_a_claim_that_another_lets_grow_is_filled_further(self) -> None:
+        found = settled(service("other", size="30Gi"), settled(service(size="20Gi"), Download()))
+        assert found.job
+        again = settled(service(size="20Gi"), found)
+        assert again.job
+        sizes = [j["spec"]["template"]["spec"]["containers"][0]["args"][-1] for j in (found.job, again.job)]
+        assert sizes == [f"--most={20 << 30}", f"--most={30 << 30}"]
+
     def test_what_cannot_grow_is_joined_all_the_same(self) -> None:
         large = service("other", size="30Gi", deleteWhenUnused=True)
         first = decided(large, settled(SHORT_LIVED, Download()))

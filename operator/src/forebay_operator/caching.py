@@ -28,8 +28,7 @@ def cached(resource: InferenceService, spec: Spec, observed: Observed, config: C
     there = workload is not None and workload.revision == revision
     acts: tuple[Act, ...] = ()
     if spec.model.cache:
-        uid = seen.claim["metadata"]["uid"] if seen.claim else ""
-        job = download.job(resource, spec, config, uid)
+        job = download.job(resource, spec, config, seen.claim)
         acts = downloads.acts(seen, download.claim(resource, spec), job, resource)
     if there and all(p.revision == revision for p in observed.pods):
         acts += downloads.releases(observed.shares, download.names(spec), resource)

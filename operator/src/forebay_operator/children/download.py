@@ -67,8 +67,8 @@ def claim(resource: InferenceService, spec: Spec) -> Manifest | None:
     return made
 
 
-def job(resource: InferenceService, spec: Spec, config: Config, claim_uid: str) -> Manifest:
-    """`claim_uid` is empty where the claim is the user's."""
+def job(resource: InferenceService, spec: Spec, config: Config, claim: Manifest | None) -> Manifest:
+    """`claim` as it is there; None where it is the user's, or not there yet."""
     made = _shared("Job", job_name(spec), resource, spec, "download")
     made["spec"] = {
         "backoffLimit": WITHOUT_END,
@@ -81,17 +81,19 @@ def job(resource: InferenceService, spec: Spec, config: Config, claim_uid: str) 
                     DOWNLOAD_LABEL: job_name(spec),
                 }
             },
-            "spec": _pod(spec, config),
+            "spec": _pod(spec, config, claim),
         },
     }
-    made["metadata"]["annotations"] |= {CLAIM_ANNOTATION: claim_uid, INTENT_ANNOTATION: digest(made["spec"])}
+    uid = claim["metadata"]["uid"] if claim else ""
+    made["metadata"]["annotations"] |= {CLAIM_ANNOTATION: uid, INTENT_ANNOTATION: digest(made["spec"])}
     return made
 
 
-def _pod(spec: Spec, config: Config) -> Manifest:
-    """It is placed where the pods that serve may be, for a volume may be of one node or zone."""
-    more, cache = spec.pod_template, spec.model.cache
-    most = whole(cache.size) if cache and cache.size else None
+def _pod(spec: Spec, config: Config, claim: Manifest | None) -> Manifest:
+    """It is placed where the pods that serve may be, for a volume may be of one node or zone. It may bring what the
+    claim has been asked to hold, whoever asked for that."""
+    more = spec.pod_template
+    most = whole(str(claim["spec"]["resources"]["requests"]["storage"])) if claim else None
     arguments = fetch_arguments(spec.model.origin, f"{DIRECTORY}/{folder(spec)}", most)
     container = fetcher(spec, config, arguments, {"name": "cache", "mountPath": DIRECTORY}, RESOURCES)
     optional = {
