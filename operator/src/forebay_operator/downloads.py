@@ -79,7 +79,7 @@ def unfinished(acts: Iterable[Act], download: Download) -> bool:
 
 
 def _on_claim(act: Act) -> bool:
-    return (act.manifest if isinstance(act, Make) else act.live)["kind"] == "PersistentVolumeClaim"
+    return bool((act.manifest if isinstance(act, Make) else act.live)["kind"] == "PersistentVolumeClaim")
 
 
 def _going(live: Manifest) -> bool:
