@@ -145,7 +145,8 @@ class TestBeginning:
         of = resource(model={**MODEL, "cache": {"size": "1Gi"}}, resources={"limits": {"nvidia.com/gpu": "1"}})
         pod = cache_of(of)[1]["spec"]["template"]["spec"]
         assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
-        assert "limits" not in pod["containers"][0]["resources"]
+        held = pod["containers"][0]["resources"]
+        assert held["requests"].keys() == held["limits"].keys() == {"cpu", "memory"}
 
 
 class TestStatus:

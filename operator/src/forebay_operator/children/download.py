@@ -27,7 +27,8 @@ from forebay_operator.resource import InferenceService, Spec
 
 DIRECTORY = "/cache"
 WITHOUT_END = 2**31 - 1  # tries: each goes on where the one before ended, later and later
-RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}}  # a download computes nothing, and holds no accelerator
+# A download computes little and holds no accelerator. Limits, because a quota of limits refuses pods without.
+RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
 
 
 def folder(spec: Spec) -> str:

@@ -31,7 +31,17 @@ from forebay_operator.cluster.sharing import carry_out
 from forebay_operator.downloads import Act, Make
 from forebay_operator.drift import digest
 from forebay_operator.happenings import Change, Happening
-from forebay_operator.observed import Credentials, Download, Known, Manifest, Missing, Observed, Pod, Unreadable
+from forebay_operator.observed import (
+    Credentials,
+    Download,
+    Known,
+    Manifest,
+    Missing,
+    Observed,
+    Pod,
+    Unreadable,
+    finished,
+)
 from forebay_operator.refusal import ApiError, ClusterUnavailable, Overlooked, consequence
 from forebay_operator.resource import InferenceService, InvalidSpec, Spec, Status, parse
 from forebay_operator.scaling import Mark
@@ -121,7 +131,7 @@ class LiveCluster:
                 await self._children.find(of_ours) if of_ours else None,
                 live,
                 pods,
-                await self._failed_creation(live) if live and not pods else "",
+                await self._failed_creation(live) if live and not pods and not finished(live, "Complete") else "",
             )
         return found
 
