@@ -52,6 +52,9 @@ def test_beside_an_engine_that_is_guaranteed_its_resources_the_gate_is_too() -> 
     pod = desired(wanted(of), "Deployment")["spec"]["template"]["spec"]
     given = [container["resources"] for container in (*pod["initContainers"], *pod["containers"])]
     assert len(given) == 2
+    assert pod["initContainers"][0]["startupProbe"]["tcpSocket"] == {"port": 8001}, (
+        "it listens before the engine begins"
+    )
     assert all(each["requests"] == each["limits"] and {"cpu", "memory"} <= each["limits"].keys() for each in given)
 
 

@@ -27,7 +27,7 @@ from forebay_operator.resource import InferenceService, Spec
 CONTAINER = "runtime"
 END_SECONDS = 2  # what is left of the grace for the process to end after its last request
 # of its own all that it may use: a pod may be Guaranteed with it, and is allowed where a quota asks for limits
-GATE_RESOURCES = {"cpu": "100m", "memory": "128Mi"}
+GATE_RESOURCES = {"cpu": "250m", "memory": "128Mi"}
 SHM = {"name": "shm", "mountPath": "/dev/shm"}
 
 
@@ -148,7 +148,8 @@ def _pre_stop(program: Program) -> dict[str, Any]:
 
 
 def _gate(program: Program, config: Config) -> Manifest:
-    """A sidecar (an init container that stays, Kubernetes 1.29), so that it ends after the engine."""
+    """A sidecar (an init container that stays, Kubernetes 1.29), so that it ends after the engine. It has to listen
+    before the engine begins: a hook that finds nobody is over at once, and the engine's requests are cut off."""
     return {
         "name": GATE,
         "image": config.own_image,
@@ -156,6 +157,7 @@ def _gate(program: Program, config: Config) -> Manifest:
         "command": ["forebay", "drain-gate"],
         "args": [f"--metric={name}" for name in program.held_back_by],
         "restartPolicy": "Always",
+        "startupProbe": {"tcpSocket": {"port": GATE_PORT}, "periodSeconds": 1, "failureThreshold": 120},
         "resources": {"requests": GATE_RESOURCES, "limits": GATE_RESOURCES},
         "securityContext": restricted.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
