@@ -48,7 +48,7 @@ sanitize: venv  ## the tests of the native kernels with every access checked (AS
 test-clients: venv models ## real clients of other makers against the runtime, in environments of their own
 	$(PY) -m tests.clients
 
-bench: venv models ## beside llama.cpp and others, in one run: half an hour; `$(PY) -m bench --help` for a part of it
+bench: venv models ## beside llama.cpp and others, in one run: about an hour; `$(PY) -m bench --help` for a part of it
 	$(PY) -m bench --output bench/results/cpu.json
 
 lock:           ## renews requirements/*.lock

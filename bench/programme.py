@@ -1,5 +1,5 @@
 """What is measured of which model and which contenders, unless the command names others: what tells something new for
-the minutes that it takes. Three rounds of all of it take about half an hour on two idle cores.
+the minutes that it takes. Three rounds of all of it take about an hour on two idle cores.
 """
 
 from __future__ import annotations
