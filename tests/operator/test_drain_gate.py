@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
@@ -91,13 +90,12 @@ async def test_requests_are_counted_by_the_engines_own_metrics(status: int, page
 
     app = web.Application()
     app.router.add_get("/metrics", metrics)
-    async with TestServer(app, host="127.0.0.1") as server, aiohttp.ClientSession() as session:
-        assert await drain_gate.in_flight(session, str(server.make_url("/metrics")), NAMES) == seen
+    async with TestServer(app, host="127.0.0.1") as server:
+        assert await drain_gate.in_flight(str(server.make_url("/metrics")), NAMES) == seen
 
 
 async def test_an_engine_that_is_gone_has_nothing_in_flight(unused_tcp_port: int) -> None:
-    async with aiohttp.ClientSession() as session:
-        assert await drain_gate.in_flight(session, f"http://127.0.0.1:{unused_tcp_port}/metrics", NAMES) == 0
+    assert await drain_gate.in_flight(f"http://127.0.0.1:{unused_tcp_port}/metrics", NAMES) == 0
 
 
 def test_without_a_metric_to_go_by_it_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:

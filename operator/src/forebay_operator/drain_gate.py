@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import signal
 from collections.abc import Awaitable, Callable, Sequence
 
 import aiohttp
@@ -20,39 +19,22 @@ from forebay_operator import metrics_page, pod_answer
 from forebay_operator.program import GATE_PATH, GATE_PORT, PORT, PROXY_SECONDS
 
 log = logging.getLogger(__name__)
-LOOK_EVERY = 0.5  # seconds
-LOOK_SECONDS = 2.0
+METRICS = f"http://127.0.0.1:{PORT}/metrics"
+LOOK_EVERY, LOOK_SECONDS = 0.5, 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric", action="append", required=True, help="one that counts requests of the engine; may be repeated"
     )
-    parser.add_argument("--engine-port", type=int, default=PORT, help="where the engine tells its metrics")
-    parser.add_argument("--port", type=int, default=GATE_PORT)
-    parser.add_argument(
-        "--after", type=float, default=PROXY_SECONDS, help="seconds in which requests may still be on their way"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Answers until it is told to end; the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    asyncio.run(_main(arguments))
+    app = application(lambda: in_flight(METRICS, arguments.metric), PROXY_SECONDS)
+    web.run_app(app, port=GATE_PORT, access_log=None, print=None, shutdown_timeout=1)  # by then the engine has ended
     return 0
-
-
-async def _main(arguments: argparse.Namespace) -> None:
-    told = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
-    url = f"http://127.0.0.1:{arguments.engine_port}/metrics"
-    async with aiohttp.ClientSession() as session:
-        gate = application(lambda: in_flight(session, url, arguments.metric), arguments.after)
-        runner = web.AppRunner(gate, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, port=arguments.port).start()
-        await told.wait()
-        await runner.cleanup()
 
 
 def application(look: Callable[[], Awaitable[int | None]], after: float) -> web.Application:
@@ -71,14 +53,12 @@ def application(look: Callable[[], Awaitable[int | None]], after: float) -> web.
     return app
 
 
-async def in_flight(session: aiohttp.ClientSession, url: str, metrics: Sequence[str]) -> int | None:
+async def in_flight(url: str, metrics: Sequence[str]) -> int | None:
     """Requests that the engine has taken and not ended; None where it does not tell. One that is gone has none."""
     try:
-        status, page = await pod_answer.text(session, url, LOOK_SECONDS)
-        if status != 200:
-            return None
-        sums = metrics_page.parse(page, tuple(metrics)).sums
-        return int(sum(sums[name] for name in metrics))
+        async with aiohttp.ClientSession() as session:
+            status, page = await pod_answer.text(session, url, LOOK_SECONDS)
+        return metrics_page.total(page, tuple(metrics)) if status == 200 else None
     except pod_answer.UntoldError as e:
         return 0 if isinstance(e.__cause__, aiohttp.ClientConnectorError) else None
     except ValueError as e:

@@ -40,3 +40,9 @@ def parse(text: str, wanted: tuple[str, ...]) -> Page:
     if wrong := sorted(name for name in wanted if not 0 <= sums[name] < math.inf):
         raise IncompleteError(f"what {', '.join(wrong)} say is no count")
     return Page(sums, buckets)
+
+
+def total(text: str, names: tuple[str, ...]) -> int:
+    """The sum of these counts. ValueError as from `parse`."""
+    sums = parse(text, names).sums
+    return int(sum(sums[name] for name in names))

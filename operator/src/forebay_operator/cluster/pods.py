@@ -79,5 +79,4 @@ class PodDoor:
 
 def in_flight(page: str, names: MetricNames) -> int:
     """Requests that an engine has taken and not ended. ValueError where its metrics do not tell."""
-    sums = metrics_page.parse(page, (names.running, names.waiting)).sums
-    return int(sums[names.running] + sums[names.waiting])
+    return metrics_page.total(page, (names.running, names.waiting))
