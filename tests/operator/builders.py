@@ -135,7 +135,7 @@ def download(made: Iterable[Manifest], pods: Iterable[Manifest] = (), **job: Any
 
 
 def makes(outcome: Outcome) -> list[Manifest]:
-    return [act.manifest for act in outcome.acts if isinstance(act, Make)]
+    return [act.what for act in outcome.acts if isinstance(act, Make)]
 
 
 def cache_of(of: InferenceService, config: Config = CONFIG, **seen: Any) -> list[Manifest]:

@@ -95,10 +95,10 @@ def settled(of: InferenceService, found: Download) -> Download:
 class TestBeginning:
     def test_first_the_claim_then_the_job_then_the_pods(self) -> None:
         first = decided(KEPT, Download())
-        assert [a.manifest["kind"] for a in first.acts if isinstance(a, Make)] == ["PersistentVolumeClaim"]
+        assert [a.what["kind"] for a in first.acts if isinstance(a, Make)] == ["PersistentVolumeClaim"]
         assert first.requeue_after == timedelta(seconds=1)
         second = decided(KEPT, after(first.acts, Download()))
-        assert [a.manifest["kind"] for a in second.acts if isinstance(a, Make)] == ["Job"]
+        assert [a.what["kind"] for a in second.acts if isinstance(a, Make)] == ["Job"]
         assert "Deployment" not in kinds(second)
         assert "Service" in kinds(second)
         done = decided(KEPT, download(cache_of(KEPT), **COMPLETE))
@@ -343,7 +343,7 @@ class TestLettingGo:
         shares = replace(self.serving(resource()), shares=(both.claim,))
         (act,) = sync(resource(), shares, CONFIG, NOW).acts
         assert isinstance(act, Amend)
-        assert owners(patched(act.live, act.patch)) == ["other"]
+        assert owners(patched(act.what, act.patch)) == ["other"]
 
     def test_what_is_in_use_is_kept(self) -> None:
         found = download(cache_of(SHORT_LIVED), **COMPLETE)

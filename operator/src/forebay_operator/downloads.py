@@ -20,20 +20,22 @@ MANY = "ReadWriteMany"
 
 @dataclass(frozen=True, slots=True)
 class Make:
-    manifest: Manifest
+    what: Manifest
 
 
 @dataclass(frozen=True, slots=True)
 class Amend:
     """A merge patch, of what is there as it was seen."""
 
-    live: Manifest
+    what: Manifest
     patch: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    live: Manifest
+    """What is there as it was seen."""
+
+    what: Manifest
 
 
 Act = Make | Amend | Remove
@@ -75,11 +77,8 @@ def releases(shares: Iterable[Manifest], names: Iterable[str], resource: Inferen
 def unfinished(acts: Iterable[Act], download: Download) -> bool:
     """Whether there is more to do as soon as this is done."""
     there = [m for m in (download.claim, download.job) if m]
-    return any(isinstance(a, Remove) or _on_claim(a) for a in acts) or any(map(_going, there))
-
-
-def _on_claim(act: Act) -> bool:
-    return bool((act.manifest if isinstance(act, Make) else act.live)["kind"] == "PersistentVolumeClaim")
+    again = any(isinstance(a, Remove) or a.what["kind"] == "PersistentVolumeClaim" for a in acts)
+    return again or any(map(_going, there))
 
 
 def _going(live: Manifest) -> bool:

@@ -206,8 +206,8 @@ class LiveCluster:
         made; ClusterUnavailable where another resource was faster."""
         found = []
         for act in acts:
-            if isinstance(act, Make) and await self._children.look(child_id(act.manifest)):
-                raise Overlooked(f"something is there already under the name of {act.manifest['kind']}")
+            if isinstance(act, Make) and await self._children.look(child_id(act.what)):
+                raise Overlooked(f"something is there already under the name of {act.what['kind']}")
             found.append(await carry_out(act, self._api, self._cache))
         return found
 

@@ -12,36 +12,32 @@ from forebay_operator.happenings import Change, Verb
 from forebay_operator.observed import Manifest
 from forebay_operator.refusal import ApiError, consequence
 
+VERBS = {Make: Verb.MADE, Amend: Verb.CHANGED, Remove: Verb.REMOVED}
+
 
 async def carry_out(act: Act, api: Api, cache: Cache) -> Change:
     """ClusterUnavailable where it is not as it was seen any more; Refused by the API server's own reasons."""
-    match act:
-        case Make(manifest):
-            what, verb = manifest, Verb.MADE
-        case Amend(live, _):
-            what, verb = live, Verb.CHANGED
-        case Remove(live):
-            what, verb = live, Verb.REMOVED
+    what = act.what
     try:
-        await _send(act, what, api, cache)
+        if now := await _send(act, api):
+            cache.wrote({**now, "kind": what["kind"]})
     except ApiError as e:
-        if e.code != 404 or verb is not Verb.REMOVED:
+        if e.code != 404 or not isinstance(act, Remove):
             raise consequence(e, f"{what['kind']} {what['metadata']['name']}") from e
-    return Change(verb, what["kind"])
+    return Change(VERBS[type(act)], what["kind"])
 
 
-async def _send(act: Act, what: Manifest, api: Api, cache: Cache) -> None:
-    path, by = child_path(what), {"fieldManager": FIELD_OWNER}
+async def _send(act: Act, api: Api) -> Manifest | None:
+    """What there is then; of what is removed the watch sees it go: a Job goes after its pods."""
+    path, by, meta = child_path(act.what), {"fieldManager": FIELD_OWNER}, act.what["metadata"]
     match act:
-        case Make(manifest):
-            collection = path.rpartition("/")[0]
-            now = await api.request("POST", collection, manifest, {**by, "fieldValidation": "Strict"})
-        case Amend(live, patch):
-            about = {**patch.get("metadata", {}), "resourceVersion": live["metadata"]["resourceVersion"]}
-            now = await api.patch(path, {**patch, "metadata": about}, MERGE, **by)
-        case Remove(live):  # seen to go by the watch: a Job goes after its pods
-            seen = {k: live["metadata"][k] for k in ("uid", "resourceVersion")}  # nobody has joined since
-            body = {"preconditions": seen, "propagationPolicy": "Foreground"}
-            await api.request("DELETE", path, body)
-            return
-    cache.wrote({**now, "kind": what["kind"]})
+        case Make():
+            options = {**by, "fieldValidation": "Strict"}
+            return await api.request("POST", path.rpartition("/")[0], act.what, options)
+        case Amend():
+            about = {**act.patch.get("metadata", {}), "resourceVersion": meta["resourceVersion"]}
+            return await api.patch(path, {**act.patch, "metadata": about}, MERGE, **by)
+        case Remove():
+            seen = {k: meta[k] for k in ("uid", "resourceVersion")}  # nobody has joined since
+            await api.request("DELETE", path, {"preconditions": seen, "propagationPolicy": "Foreground"})
+            return None
