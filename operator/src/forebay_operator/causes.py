@@ -152,8 +152,8 @@ def _of_end(pod: Pod, container: Container, ended: Ended) -> Cause | None:
         return None
     words = f": {_short(ended.message)}" if ended.message.strip() else " without a word"
     said = f"pod {pod.name}: container {container.name} ended with exit code {ended.exit_code}{words}"
-    for words, reason in ((DOWNLOAD_STALLED, "DownloadStalled"), (LOAD_STALLED, "LoadStalled")):
-        if words in ended.message:
+    for stalled, reason in ((DOWNLOAD_STALLED, "DownloadStalled"), (LOAD_STALLED, "LoadStalled")):
+        if stalled in ended.message:
             return Cause(reason, f"{said}; it is started again")
     if container.name != FETCHER:
         return Cause("CrashLoop", said)
