@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from forebay_runtime.progress import Progress
-from forebay_runtime.progress_bar import ProgressBar, bar, told
+from forebay_runtime.progress_bar import bar, progress_bar, told
 
 
 class Screen(io.StringIO):
@@ -36,7 +36,7 @@ def half_read() -> Progress:
 
 def test_a_terminal_has_a_bar_and_an_empty_line_after_it() -> None:
     screen = Screen()
-    with ProgressBar(half_read(), screen):
+    with progress_bar(half_read(), screen):
         assert screen.drawn.wait(10)
     assert "[####################                    ] loading: 50 % of 8 MB" in screen.getvalue()
     assert screen.getvalue().endswith("\r\x1b[K")
@@ -44,7 +44,7 @@ def test_a_terminal_has_a_bar_and_an_empty_line_after_it() -> None:
 
 def test_a_log_gets_no_bar() -> None:
     file = io.StringIO()
-    with ProgressBar(half_read(), file):
+    with progress_bar(half_read(), file):
         pass
     assert file.getvalue() == ""
 

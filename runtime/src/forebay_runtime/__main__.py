@@ -19,7 +19,7 @@ from forebay_runtime.arguments import adapter_options, model_options, parser, sc
 from forebay_runtime.config import AdapterOptions, ModelOptions, SchedulerOptions, ServerConfig
 from forebay_runtime.failures import BrokenEngine, StartUpError
 from forebay_runtime.progress import Progress
-from forebay_runtime.progress_bar import ProgressBar
+from forebay_runtime.progress_bar import progress_bar
 
 log = logging.getLogger("forebay_runtime")
 
@@ -71,7 +71,7 @@ def _run(
 
     with bind(config.host, config.port) as listener:
         progress = Progress()
-        with LoadingServer(listener, progress, config.load_budget), ProgressBar(progress, sys.stderr):
+        with LoadingServer(listener, progress, config.load_budget), progress_bar(progress, sys.stderr):
             from forebay_runtime.build import build
 
             served = build(model, options, progress, adapters)
@@ -109,7 +109,7 @@ def _quantize(args: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
     try:
         progress = Progress()
-        with ProgressBar(progress, sys.stderr):
+        with progress_bar(progress, sys.stderr):
             quantize(options, args.directory, progress)
     except StartUpError as e:
         return _fail(str(e))
@@ -127,7 +127,7 @@ def _fetch(args: argparse.Namespace) -> int:
         with (
             bind(args.host, args.port) as listener,
             LoadingServer(listener, progress, args.stall_budget),
-            ProgressBar(progress, sys.stderr),
+            progress_bar(progress, sys.stderr),
         ):
             fetch(args.source, args.directory, progress, args.most)
     except StartUpError as e:

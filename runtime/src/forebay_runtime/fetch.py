@@ -9,11 +9,12 @@ from pathlib import Path
 
 from forebay_runtime.failures import StartUpError
 from forebay_runtime.progress import Progress
-from forebay_runtime.sources.arrival import Arrival
+from forebay_runtime.repeating import repeating
 from forebay_runtime.sources.origin import Origin, OriginError
 from forebay_runtime.sources.room import Room, bytes_in, lacking
 
 WHOLE = ".forebay-whole"  # written last; it holds the source of the files beside it
+_TICK = 0.5  # seconds between two looks at what has come: the same for every kind of source
 _HUB = re.compile(r"hf://(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?/?")
 _BUCKET = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]+)(?:/(?P<prefix>.*))?")
 
@@ -36,7 +37,7 @@ def fetch(source: str, directory: Path, progress: Progress, most: int | None = N
         if words := lacking(sizes, room):
             raise OriginError(words)
         progress.expect(sum(sizes.values()), room.there)
-        with Arrival(directory, progress):
+        with repeating(lambda: progress.reach(bytes_in(directory)), _TICK, "arrival"):
             origin.bring(directory)
         _finish(source, sizes, directory)
     except (OriginError, OSError) as e:

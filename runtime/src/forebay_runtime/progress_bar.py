@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import threading
-from types import TracebackType
+from collections.abc import Iterator
 from typing import TextIO
 
 from forebay_runtime.progress import Progress
+from forebay_runtime.repeating import repeating
 
 log = logging.getLogger(__name__)
 
@@ -16,34 +17,33 @@ _TICK = 0.1  # seconds between two drawings of it
 _PATIENCE = 5.0  # seconds between two lines of the log
 
 
-class ProgressBar:
+@contextlib.contextmanager
+def progress_bar(progress: Progress, terminal: TextIO) -> Iterator[None]:
     """Shows `progress` on `terminal`, or in the log where that is none, until the block ends."""
+    if not terminal.isatty():
+        with repeating(lambda: _log(progress), _PATIENCE, "progress"):
+            yield
+        return
+    try:
+        with repeating(lambda: _draw(progress, terminal), _TICK, "progress"):
+            yield
+    finally:
+        _write(terminal, "")
 
-    def __init__(self, progress: Progress, terminal: TextIO) -> None:
-        self._progress = progress
-        self._terminal = terminal if terminal.isatty() else None
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
-    def __enter__(self) -> None:
-        self._thread.start()
+def _log(progress: Progress) -> None:
+    if progress.total:
+        log.info("%s", told(progress))
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._done.set()
-        self._thread.join()
 
-    def _run(self) -> None:
-        while not self._done.wait(_PATIENCE if self._terminal is None else _TICK):
-            if self._progress.total and self._terminal is None:
-                log.info("%s", told(self._progress))
-            elif self._progress.total and self._terminal is not None:
-                self._draw(self._terminal, f"{bar(self._progress)} {told(self._progress)}")
-        if self._terminal is not None:
-            self._draw(self._terminal, "")
+def _draw(progress: Progress, terminal: TextIO) -> None:
+    if progress.total:
+        _write(terminal, f"{bar(progress)} {told(progress)}")
 
-    def _draw(self, terminal: TextIO, line: str) -> None:
-        terminal.write(f"\r{line}\x1b[K")
-        terminal.flush()
+
+def _write(terminal: TextIO, line: str) -> None:
+    terminal.write(f"\r{line}\x1b[K")
+    terminal.flush()
 
 
 def bar(progress: Progress) -> str:
