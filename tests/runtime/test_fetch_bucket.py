@@ -44,8 +44,15 @@ def fetch(
     return subprocess.run(command, env=environment(store, key_id), capture_output=True, text=True, timeout=100)
 
 
-def begun(store: Store, to: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([*FETCH, SOURCE, str(to)], env=environment(store))
+def killed_half_way(store: Store, to: Path, parts: int = 1) -> None:
+    """A download, when so many files whose names begin as LARGE have begun to come."""
+    store.pause = 0.05
+    with subprocess.Popen([*FETCH, SOURCE, str(to)], env=environment(store)) as process:
+        while sum(p.stat().st_size > 0 for p in to.glob(f".{LARGE}.*.part")) < parts:
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.kill()
+    store.pause = 0.0
 
 
 def files(of: Path) -> dict[str, bytes]:
@@ -93,13 +100,8 @@ def test_connections_that_are_cut_half_way_are_gone_on_with(store: Store, tmp_pa
 
 
 def test_a_download_that_was_killed_is_gone_on_with(store: Store, tmp_path: Path) -> None:
-    to, store.pause = tmp_path / "model", 0.05
-    with begun(store, to) as process:
-        while not any(p.stat().st_size for p in to.glob(f".{LARGE}.*.part")):
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.kill()
-    store.pause = 0.0
+    to = tmp_path / "model"
+    killed_half_way(store, to)
     store.asked.clear()
     assert fetch(store, to).returncode == 0
     assert files(to) == MODEL
@@ -109,14 +111,9 @@ def test_a_download_that_was_killed_is_gone_on_with(store: Store, tmp_path: Path
 def test_a_part_of_a_file_is_not_taken_for_that_of_one_whose_name_its_own_begins_with(
     store: Store, tmp_path: Path
 ) -> None:
-    to, store.pause = tmp_path / "model", 0.05
+    to = tmp_path / "model"
     longer = store.objects[f"llama/{LARGE}.v3"] = b"version." * 300_000
-    with begun(store, to) as process:
-        while sum(p.stat().st_size > 0 for p in to.glob(f".{LARGE}.*.part")) < 2:
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.kill()
-    store.pause = 0.0
+    killed_half_way(store, to, parts=2)
     store.asked.clear()
     assert fetch(store, to).returncode == 0
     assert files(to) == MODEL | {f"{LARGE}.v3": longer}
@@ -124,13 +121,8 @@ def test_a_part_of_a_file_is_not_taken_for_that_of_one_whose_name_its_own_begins
 
 
 def test_half_of_what_is_another_object_now_is_not_gone_on_with(store: Store, tmp_path: Path) -> None:
-    to, store.pause = tmp_path / "model", 0.05
-    with begun(store, to) as process:
-        while not any(p.stat().st_size for p in to.glob(f".{LARGE}.*.part")):
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.kill()
-    store.pause = 0.0
+    to = tmp_path / "model"
+    killed_half_way(store, to)
     store.objects[f"llama/{LARGE}"] = b"others.." * 300_000
     assert fetch(store, to).returncode == 0
     assert (to / LARGE).read_bytes() == b"others.." * 300_000
@@ -140,13 +132,8 @@ def test_half_of_what_is_another_object_now_is_not_gone_on_with(store: Store, tm
 def test_what_had_come_whole_is_not_kept_when_it_is_another_object_of_that_size_now(
     store: Store, tmp_path: Path
 ) -> None:
-    to, store.pause = tmp_path / "model", 0.05
-    with begun(store, to) as process:
-        while not any(p.stat().st_size for p in to.glob(f".{LARGE}.*.part")):
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.kill()
-    store.pause = 0.0
+    to = tmp_path / "model"
+    killed_half_way(store, to)
     store.objects["llama/config.json"] = b"[]"
     assert fetch(store, to).returncode == 0
     assert files(to) == MODEL | {"config.json": b"[]"}
